@@ -1,1 +1,19 @@
-//! c2c
+//! Builds, checks and serves the book.
+//!
+//! mdBook exits 0 on a missing include, a misspelt anchor, a broken link or a missing image. This
+//! crate runs mdBook in-process and adds the checks that turn each of these into a [`Problem`]
+//! with a file and a line.
+//!
+//! * [`check::check`] returns every problem of a book;
+//! * [`build::build`] writes the site, and only if there is no problem;
+//! * [`serve::Server`] keeps the last good site in the browser while its sources change.
+
+pub mod book;
+pub mod build;
+pub mod check;
+mod html;
+mod render;
+pub mod serve;
+
+pub use book::Book;
+pub use check::Problem;
