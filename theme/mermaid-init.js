@@ -14,6 +14,7 @@
         return {
             startOnLoad: false,
             securityLevel: 'strict',
+            suppressErrorRendering: true,
             theme: isDark() ? 'dark' : 'default',
             fontFamily: 'inherit',
             flowchart: natural,
@@ -22,18 +23,26 @@
         };
     }
 
+    async function drawOnce() {
+        blocks.forEach((block, index) => {
+            block.removeAttribute('data-processed');
+            block.textContent = sources[index];
+        });
+        mermaid.initialize(settings());
+        try {
+            await mermaid.run({ nodes: blocks });
+        } finally {
+            // What cannot be drawn is still readable as text.
+            blocks.forEach((block) => {
+                block.classList.toggle('not-drawn', block.querySelector('svg') === null);
+            });
+        }
+    }
+
     // One drawing at a time: a theme chosen while mermaid draws is drawn next.
     let drawing = Promise.resolve();
     function draw() {
-        drawing = drawing.then(() => {
-            blocks.forEach((block, index) => {
-                block.removeAttribute('data-processed');
-                block.textContent = sources[index];
-            });
-            mermaid.initialize(settings());
-            return mermaid.run({ nodes: blocks });
-        });
-        return drawing;
+        drawing = drawing.catch(() => {}).then(drawOnce);
     }
 
     if (blocks.length === 0) {
