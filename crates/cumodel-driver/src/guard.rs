@@ -1,0 +1,163 @@
+//! The page fault that tells of a host access.
+//!
+//! A load or store of guarded pinned memory faults.
+//! The handler asks the engine what the access is, reports a race, opens the page and lets the access go on.
+//! Faults anywhere else go to whoever handled them before, so Rust's own stack overflow message still comes.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::thread;
+
+use cumodel::guard::Level;
+use libc::{c_int, c_void, siginfo_t};
+
+use crate::site;
+use crate::state::lock;
+
+/// The handler's own stack: the alternate stack that it starts on is too small for a report.
+const STACK: usize = 512 << 10;
+
+static WATCHED_START: AtomicUsize = AtomicUsize::new(0);
+static WATCHED_END: AtomicUsize = AtomicUsize::new(0);
+static STACK_BASE: AtomicUsize = AtomicUsize::new(0);
+static STACK_IN_USE: AtomicBool = AtomicBool::new(false);
+static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// The size of a page, in bytes.
+pub fn page_size() -> usize {
+    // SAFETY: a plain query.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
+/// Takes over the faults in `watched`.
+pub fn install(watched: Range<usize>) -> io::Result<()> {
+    // SAFETY: a new private mapping at an address of the kernel's choice replaces nothing.
+    let stack = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            STACK,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
+            -1,
+            0,
+        )
+    };
+    if stack == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    STACK_BASE.store(stack as usize, Ordering::SeqCst);
+    WATCHED_START.store(watched.start, Ordering::SeqCst);
+    WATCHED_END.store(watched.end, Ordering::SeqCst);
+
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: an all-zero sigaction is valid, and every field that matters is set below; the handler has the signature
+    // that SA_SIGINFO asks for. SA_ONSTACK keeps the kernel able to deliver a stack overflow.
+    unsafe {
+        let action = action.assume_init_mut();
+        action.sa_sigaction = on_fault as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigemptyset(&mut action.sa_mask);
+        if libc::sigaction(libc::SIGSEGV, action, previous.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Set once: the state, which installs the guard, is built once.
+        let _ = PREVIOUS.set(previous.assume_init());
+    }
+    Ok(())
+}
+
+/// Changes what the program may do with whole pages of its view.
+pub fn protect(range: &Range<u64>, level: Level) {
+    let protection = match level {
+        Level::NoAccess => libc::PROT_NONE,
+        Level::ReadOnly => libc::PROT_READ,
+        Level::Open => libc::PROT_READ | libc::PROT_WRITE,
+    };
+    let length = (range.end - range.start) as usize;
+    // SAFETY: the range is whole pages of the program's view, which the model mapped and never unmaps.
+    let done = unsafe { libc::mprotect(range.start as *mut c_void, length, protection) };
+    if done != 0 {
+        eprintln!(
+            "model: host accesses to {length} bytes of pinned memory go unseen: mprotect: {}",
+            io::Error::last_os_error()
+        );
+    }
+}
+
+extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel passes a valid siginfo of a SIGSEGV, which holds the address.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let watched = WATCHED_START.load(Ordering::SeqCst)..WATCHED_END.load(Ordering::SeqCst);
+    if !watched.contains(&address) || !handle(address, is_store(context)) {
+        pass_on(signal, info, context);
+    }
+}
+
+/// Handles a fault in pinned memory; false when there is no such memory.
+fn handle(address: usize, write: bool) -> bool {
+    while STACK_IN_USE.swap(true, Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    // SAFETY: errno is the interrupted code's, and is put back below.
+    let errno = unsafe { *libc::__errno_location() };
+    let base = STACK_BASE.load(Ordering::SeqCst) as *mut u8;
+    // SAFETY: the stack is mapped, large enough, and in nobody else's use until the flag is cleared. The fault is
+    // synchronous: this thread was executing a load or store of pinned memory, not code of the model, so it does not
+    // hold the state's lock.
+    let handled = unsafe {
+        psm::on_stack(base, STACK, || {
+            let site = site::capture();
+            lock().host_touch(address as u64, write, site)
+        })
+    };
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    STACK_IN_USE.store(false, Ordering::SeqCst);
+    handled
+}
+
+/// Was the faulting access a store?
+#[cfg(target_arch = "x86_64")]
+fn is_store(context: *mut c_void) -> bool {
+    // Bit 1 of the page fault error code (Intel SDM volume 3, "Page-Fault Exception").
+    const WRITE: i64 = 1 << 1;
+    let context = context as *const libc::ucontext_t;
+    // SAFETY: with SA_SIGINFO the third argument is the interrupted thread's context.
+    let error = unsafe { (*context).uc_mcontext.gregs[libc::REG_ERR as usize] };
+    error & WRITE != 0
+}
+
+/// Was the faulting access a store? Unknown on this architecture: every access counts as a load.
+#[cfg(not(target_arch = "x86_64"))]
+fn is_store(_context: *mut c_void) -> bool {
+    false
+}
+
+/// Hands a fault that is not the model's to whoever handled faults before.
+fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    let previous = PREVIOUS.get();
+    let handler = previous.map_or(libc::SIG_DFL, |action| action.sa_sigaction);
+    match handler {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // The access faults again on return, and the default action ends the program as it would have without us.
+            // SAFETY: a plain call.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        handler if previous.is_some_and(|action| action.sa_flags & libc::SA_SIGINFO != 0) => {
+            // SAFETY: it was installed with SA_SIGINFO, so it has this signature.
+            let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
+                unsafe { std::mem::transmute(handler) };
+            handler(signal, info, context);
+        }
+        handler => {
+            // SAFETY: it was installed without SA_SIGINFO, so it has this signature.
+            let handler: extern "C" fn(c_int) = unsafe { std::mem::transmute(handler) };
+            handler(signal);
+        }
+    }
+}
