@@ -1,6 +1,8 @@
 //! Where in the program a call came from.
 
 use std::env;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::path::Path;
 
 use cumodel::Site;
@@ -24,7 +26,15 @@ pub fn capture() -> Site {
 
 /// `file:line` of the innermost frame that is the program's own, relative to the current directory where it is inside.
 pub fn locate(site: &Site) -> String {
+    // Line tables are read one object at a time, and those of the model and of the C library hold no line of the program.
+    let skipped = [
+        object_of(capture as *const c_void),
+        object_of(libc::getpid as *const c_void),
+    ];
     for &address in site.0.iter() {
+        if skipped.contains(&object_of(address as *const c_void)) {
+            continue;
+        }
         let mut found = None;
         backtrace::resolve(address as *mut _, |symbol| {
             let place = symbol.filename().zip(symbol.lineno());
@@ -41,6 +51,16 @@ pub fn locate(site: &Site) -> String {
     "a place without line numbers".to_owned()
 }
 
+/// The start of the executable or library that holds a code address.
+fn object_of(address: *const c_void) -> Option<usize> {
+    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: the function accepts any address, and fills the result when it returns something other than 0.
+    unsafe {
+        (libc::dladdr(address, info.as_mut_ptr()) != 0)
+            .then(|| info.assume_init().dli_fbase as usize)
+    }
+}
+
 /// Is the file neither the model's, nor the standard library's, nor that of a package from a registry?
 fn is_the_programs(file: &Path) -> bool {
     const NOT_THE_PROGRAMS: [&str; 6] = [
@@ -53,9 +73,6 @@ fn is_the_programs(file: &Path) -> bool {
     ];
     let path = file.to_string_lossy();
     !NOT_THE_PROGRAMS.iter().any(|part| path.contains(part))
-        // The C runtime's start code.
-        && !path.ends_with(".c")
-        && !path.ends_with(".S")
 }
 
 fn shorten(file: &Path) -> String {

@@ -803,31 +803,38 @@ impl<E> Engine<E> {
         })));
     }
 
-    /// The last wait since `a` was enqueued, by the host or by the stream `waiter`, and why it did not cover `a`.
+    /// The most telling wait since `a` was enqueued, by the host or by the stream `waiter`, and why it did not cover `a`.
     fn useless_wait(&self, a: &Entry, waiter: Option<StreamId>) -> Option<UselessWait> {
-        let wait = self
-            .waits
+        self.waits
             .iter()
             .rev()
             .take_while(|wait| wait.after >= a.info.op)
-            .find(|wait| wait.by.is_none() || wait.by == waiter)?;
-        let because = match &wait.on {
-            Waited::Event(number, None) => {
-                format!("event {number} was never recorded, so it waited for nothing")
-            }
-            Waited::Event(number, Some(point)) if point.stream == a.stamp.point.stream => {
-                format!("event {number} was recorded before A")
-            }
-            Waited::Event(number, Some(_)) => {
-                format!("event {number} was recorded on another stream than A's")
-            }
-            Waited::Stream(name) => format!("it waited for {name}, and A is on {}", a.info.stream),
-        };
-        Some(UselessWait {
-            call: wait.call,
-            because,
-            site: wait.site.clone(),
-        })
+            .filter(|wait| wait.by.is_none() || wait.by == waiter)
+            // Among equals the first, which is the latest.
+            .min_by_key(|wait| match &wait.on {
+                Waited::Event(_, Some(point)) if point.stream == a.stamp.point.stream => 0,
+                Waited::Event(_, Some(_)) | Waited::Stream(_) => 1,
+                // cudarc waits for events that were never recorded on nearly every first use.
+                Waited::Event(_, None) => 2,
+            })
+            .map(|wait| UselessWait {
+                call: wait.call,
+                because: match &wait.on {
+                    Waited::Event(number, None) => {
+                        format!("event {number} was never recorded, so it waited for nothing")
+                    }
+                    Waited::Event(number, Some(point)) if point.stream == a.stamp.point.stream => {
+                        format!("event {number} was recorded before A")
+                    }
+                    Waited::Event(number, Some(_)) => {
+                        format!("event {number} was recorded on another stream than A's")
+                    }
+                    Waited::Stream(name) => {
+                        format!("it waited for {name}, and A is on {}", a.info.stream)
+                    }
+                },
+                site: wait.site.clone(),
+            })
     }
 
     fn notice_changes(&mut self, changes: Vec<Change>) {
