@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use cudarc::driver::{result, sys, CudaContext};
+use cudarc::driver::{sys, CudaContext};
 use serde::Serialize;
 
 /// Bytes of each of the three buffers.

@@ -43,7 +43,8 @@ fn lines(steps: &[Step]) -> Vec<String> {
     steps.iter().flat_map(|step| step.lines.clone()).collect()
 }
 
-/// The repetition that saves most; the earliest and then the shortest of equals.
+/// The repetition that saves most. Of equals it is the last: a round that is cut off then stands before the rounds,
+/// where loops start differently, and not after them.
 fn longest(steps: &[Step]) -> Option<Repetition> {
     let mut best: Option<Repetition> = None;
     for start in 0..steps.len() {
@@ -59,7 +60,8 @@ fn longest(steps: &[Step]) -> Option<Repetition> {
                 period,
                 rounds: alike / period + 1,
             };
-            if found.saving() > best.as_ref().map_or(0, Repetition::saving) {
+            let saving = found.saving();
+            if saving > 0 && best.as_ref().is_none_or(|best| saving >= best.saving()) {
                 best = Some(found);
             }
         }

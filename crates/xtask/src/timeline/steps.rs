@@ -1,6 +1,6 @@
 //! Says each event of a trace in the words of a sequence diagram.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -63,6 +63,8 @@ pub(super) struct Steps {
     stream_of: HashMap<u64, usize>,
     /// Where each event, such as `event 1`, was last recorded.
     recorded_on: HashMap<String, usize>,
+    /// Operations that are not drawn, because nothing comes of them.
+    without_effect: HashSet<u64>,
     /// Operations that ran one after the other on one stream, and are not drawn yet.
     ran: Vec<u64>,
 }
@@ -77,6 +79,7 @@ impl Steps {
                 .with_context(|| format!("line {number} of the trace: {line}"))?;
         }
         steps.draw_runs();
+        steps.drop_last_frees();
         Ok(steps)
     }
 
@@ -122,17 +125,21 @@ impl Steps {
         Ok(())
     }
 
-    /// An operation is an arrow from the host to its stream, and a wait for an event one from the stream that records
+    /// An operation is an arrow from the host to its stream, and a wait for an event one from the stream that recorded
     /// the event.
     fn enqueue(&mut self, op: u64, what: &str, stream: usize) {
-        let recorded_on = what
-            .strip_prefix("wait for ")
-            .and_then(|event| self.recorded_on.get(event))
-            .filter(|&&from| from != stream);
-        let arrow = match recorded_on {
-            Some(from) => format!("S{from}-->>S{stream}: "),
-            None => format!("H->>S{stream}: "),
-        };
+        let mut arrow = format!("H->>S{stream}: ");
+        if let Some(event) = what.strip_prefix("wait for ") {
+            match self.recorded_on.get(event) {
+                Some(&from) if from != stream => arrow = format!("S{from}-->>S{stream}: "),
+                Some(_) => {}
+                // A wait for an event that was never recorded waits for nothing; cudarc makes many of them.
+                None => {
+                    self.without_effect.insert(op);
+                    return;
+                }
+            }
+        }
         if let Some(event) = what.strip_prefix("record ") {
             self.recorded_on.insert(event.to_owned(), stream);
         }
@@ -142,6 +149,9 @@ impl Steps {
     /// Operations that run in a row on one stream share a note.
     fn run(&mut self, op: u64) -> Result<()> {
         let stream = self.known(op)?;
+        if self.without_effect.contains(&op) {
+            return Ok(());
+        }
         if self.ran.last().map(|last| self.stream_of[last]) != Some(stream) {
             self.draw_runs();
         }
@@ -154,9 +164,23 @@ impl Steps {
         let Some(first) = ran.first() else {
             return;
         };
-        let verb = if ran.len() == 1 { "runs" } else { "run" };
         let over = format!("Note over S{}: ", self.stream_of[first]);
-        self.draw(&over, &format!("{} {verb}", ranges(&ran)));
+        let verb = if ran.len() == 1 { "runs" } else { "run" };
+        self.list.push(Step {
+            lines: vec![format!("{over}{} {verb}", escape(&numbers(&ran)))],
+            pattern: over,
+        });
+    }
+
+    /// What a program frees last, when nothing follows, is cleaning up.
+    fn drop_last_frees(&mut self) {
+        while self
+            .list
+            .last()
+            .is_some_and(|step| step.pattern.contains(": # free "))
+        {
+            self.list.pop();
+        }
     }
 
     fn wait(&mut self, call: &str, on: &str) {
@@ -223,16 +247,20 @@ impl Steps {
     }
 }
 
-/// `#1 to #3, #7` for 1, 2, 3, 7.
-fn ranges(ops: &[u64]) -> String {
-    let mut parts: Vec<(u64, u64)> = Vec::new();
+/// `#1 to #3, #7` for 1, 2, 3, 7; many stretches are only counted.
+fn numbers(ops: &[u64]) -> String {
+    let mut stretches: Vec<(u64, u64)> = Vec::new();
     for &op in ops {
-        match parts.last_mut() {
+        match stretches.last_mut() {
             Some((_, last)) if *last + 1 == op => *last = op,
-            _ => parts.push((op, op)),
+            _ => stretches.push((op, op)),
         }
     }
-    let parts: Vec<String> = parts
+    if stretches.len() > 3 {
+        let (first, last) = (ops[0], ops[ops.len() - 1]);
+        return format!("{} operations from #{first} to #{last}", ops.len());
+    }
+    let stretches: Vec<String> = stretches
         .into_iter()
         .map(|(first, last)| match last - first {
             0 => format!("#{first}"),
@@ -240,7 +268,7 @@ fn ranges(ops: &[u64]) -> String {
             _ => format!("#{first} to #{last}"),
         })
         .collect();
-    parts.join(", ")
+    stretches.join(", ")
 }
 
 /// In mermaid, `#` starts a character's code and `;` ends a line.
@@ -260,7 +288,7 @@ pub(super) fn escape(text: &str) -> String {
 fn without_numbers(text: &str) -> String {
     let mut words: Vec<&str> = Vec::new();
     for word in text.split(' ') {
-        let number = word.trim_start_matches('#').trim_end_matches(',');
+        let number = word.trim_start_matches('#');
         let counts_up = number.len() < word.len() || words.last() == Some(&"event");
         let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
         words.push(if counts_up && is_number { "#" } else { word });
