@@ -1,0 +1,66 @@
+//! Two device buffers let copies and compute overlap; it takes a barrier in each direction.
+//! hazard: none
+
+use anyhow::Result;
+use cudarc::driver::{CudaContext, CudaEvent, CudaSlice};
+
+/// 4 MiB of values.
+const LEN: usize = 1 << 20;
+const LAYERS: u32 = 6;
+
+/// A device buffer, and what the two streams tell each other about it.
+struct Slot {
+    device: CudaSlice<u32>,
+    computed: CudaEvent,
+    copied: CudaEvent,
+}
+
+fn main() -> Result<()> {
+    lab::announce()?;
+    let ctx = CudaContext::new(0)?;
+    // SAFETY: the events below order everything. cudarc would insert waits of its own, and this
+    // listing is about the waits that a program needs.
+    unsafe { ctx.disable_event_tracking() };
+    let compute = ctx.new_stream()?;
+    let copy = ctx.new_stream()?;
+    let slot = || -> Result<Slot> {
+        let device = compute.alloc_zeros(LEN)?;
+        Ok(Slot {
+            device,
+            computed: ctx.new_event(None)?,
+            copied: ctx.new_event(None)?,
+        })
+    };
+    let mut slots = [slot()?, slot()?];
+    // SAFETY: a copy has filled each buffer before anything reads it.
+    let offloaded = (0..LAYERS).map(|_| unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) });
+    let mut offloaded = offloaded.collect::<Result<Vec<_>, _>>()?;
+
+    // ANCHOR: idea
+    for (layer, host) in (0..).zip(&mut offloaded) {
+        // Layers take turns on the two device buffers.
+        let slot = &mut slots[layer as usize % 2];
+
+        // One direction: compute refills the buffer after its last copy has read it. In the first
+        // two rounds the event was never recorded, so there is nothing to wait for.
+        compute.wait(&slot.copied)?;
+        lab::fill(&compute, &mut slot.device, layer)?;
+        slot.computed.record(&compute)?;
+
+        // The other direction: the copy starts after compute has written the buffer.
+        copy.wait(&slot.computed)?;
+        copy.memcpy_dtoh(&slot.device, host)?;
+        slot.copied.record(&copy)?;
+    }
+
+    // The host has waited for nothing so far. Before it reads, it waits for the copies.
+    copy.synchronize()?;
+    for (layer, host) in (0..).zip(&offloaded) {
+        println!(
+            "layer {layer}: {}",
+            lab::verdict(lab::probe(host.as_slice()?), layer)
+        );
+    }
+    // ANCHOR_END: idea
+    Ok(())
+}
