@@ -734,14 +734,13 @@ fn diagrams_are_drawn_again_for_another_theme() {
     let seen = browser.inspect(&format!("{}note/first.html", server.url()), Look::Light);
     assert_none(&seen.complaints);
     assert_eq!(seen.diagrams, 1);
-    browser.evaluate(
-        "document.querySelector('pre.mermaid svg').dataset.old = 'yes';
-         document.getElementById('mdbook-theme-navy').click()",
-    );
-    browser.wait_until(
-        "document.querySelectorAll('pre.mermaid svg').length === 1
-         && !document.querySelector('pre.mermaid svg[data-old]')",
-    );
+    let fill = "getComputedStyle(document.querySelector('pre.mermaid rect.actor')).fill";
+    let light = browser.evaluate(fill);
+    browser.evaluate("document.getElementById('mdbook-theme-navy').click()");
+    browser.wait_until(&format!(
+        "document.querySelector('pre.mermaid rect.actor') !== null && {fill} !== '{}'",
+        light.as_str().unwrap()
+    ));
     assert_none(&browser.complaints());
 }
 
