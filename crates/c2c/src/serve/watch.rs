@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Editors write a file in several steps; a build starts when this long nothing has happened.
@@ -13,8 +14,19 @@ const QUIET: Duration = Duration::from_millis(100);
 
 /// Watches the sources of a book for as long as it lives.
 pub(super) struct Watch {
-    // Owns the channel's sender: dropping it ends the builder thread.
-    _watcher: RecommendedWatcher,
+    /// Owns the channel's sender: dropping it ends the builder thread.
+    watcher: Option<RecommendedWatcher>,
+    builder: Option<JoinHandle<()>>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.watcher.take());
+        if let Some(builder) = self.builder.take() {
+            // It holds the site's folder, which would otherwise be left behind.
+            let _ = builder.join();
+        }
+    }
 }
 
 impl Watch {
@@ -37,8 +49,11 @@ impl Watch {
             watch(&mut watcher, folder, RecursiveMode::Recursive)?;
         }
         let book = book.clone();
-        std::thread::spawn(move || rebuild_on_change(&book, &changes, &live));
-        Ok(Watch { _watcher: watcher })
+        let builder = std::thread::spawn(move || rebuild_on_change(&book, &changes, &live));
+        Ok(Watch {
+            watcher: Some(watcher),
+            builder: Some(builder),
+        })
     }
 }
 
