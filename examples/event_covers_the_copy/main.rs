@@ -11,12 +11,12 @@ fn main() -> anyhow::Result<()> {
     let ctx = CudaContext::new(0)?;
     let stream = ctx.default_stream();
     let mut device = stream.alloc_zeros::<u32>(LEN)?;
+
+    // ANCHOR: idea
     lab::fill(&stream, &mut device, 7)?;
     // SAFETY: the memory is poisoned in the next line, before anything reads it.
     let mut host = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
     lab::poison(host.as_mut_slice()?);
-
-    // ANCHOR: idea
     let copied = ctx.new_event(None)?;
 
     stream.memcpy_dtoh(&device, &mut host)?;
@@ -26,7 +26,8 @@ fn main() -> anyhow::Result<()> {
     // Waiting for an event leaves later work of the stream alone; `stream.synchronize()` would
     // wait for that too.
     copied.synchronize()?;
-    println!("{}", lab::verdict(lab::probe(host.as_slice()?), 7));
+    let read = lab::probe(host.as_slice()?);
+    println!("{}", lab::verdict(read, 7));
     // ANCHOR_END: idea
     Ok(())
 }

@@ -11,12 +11,12 @@ fn main() -> anyhow::Result<()> {
     let ctx = CudaContext::new(0)?;
     let stream = ctx.default_stream();
     let mut device = stream.alloc_zeros::<u32>(LEN)?;
+
+    // ANCHOR: idea
     lab::fill(&stream, &mut device, 7)?;
     // SAFETY: the memory is poisoned in the next line, before anything reads it.
     let mut host = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
     lab::poison(host.as_mut_slice()?);
-
-    // ANCHOR: idea
     let copied = ctx.new_event(None)?;
 
     // Recorded too early: the event stands for the fill before it, and for nothing else.
@@ -27,7 +27,8 @@ fn main() -> anyhow::Result<()> {
 
     // The wait succeeds, and the copy has not run.
     copied.synchronize()?;
-    println!("{}", lab::verdict(lab::probe(host.as_slice()?), 7));
+    let read = lab::probe(host.as_slice()?);
+    println!("{}", lab::verdict(read, 7));
 
     // Too late for the line above, but no buffer may be freed under a copy.
     gate.open();

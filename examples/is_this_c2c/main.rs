@@ -9,29 +9,28 @@ fn main() -> anyhow::Result<()> {
     let ctx = CudaContext::new(0)?;
 
     // ANCHOR: idea
-    // Also 1 on a PCIe machine whose Linux kernel moves pages for the GPU (HMM).
+    // Also 1 on PCIe machines, where Linux can move pages for the GPU (HMM): no proof of C2C.
     let pageable = ctx.attribute(Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)?;
-    println!("88: {pageable} (the GPU can access pageable memory)");
+    println!("88 = {pageable}: the GPU can access pageable memory");
 
-    // This one decides: GPU and CPU go through the same page tables.
+    // This one decides. NVIDIA's own tests take it as the mark of a coherent platform.
     let coherent =
         ctx.attribute(Attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)?;
-    println!("100: {coherent} (it does so through the page tables of the CPU)");
+    println!("100 = {coherent}: it uses the page tables of the CPU for that");
 
-    let managed =
+    let direct =
         ctx.attribute(Attribute::CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST)?;
-    println!("101: {managed} (the CPU reaches managed memory on the GPU without moving it)");
+    println!("101 = {direct}: the CPU reaches managed memory on the GPU without moving it");
 
-    // Host memory for this GPU belongs on this NUMA node; -1 means that there is none to prefer.
+    // Host memory for this GPU belongs on this node; -1 means that the GPU has none.
     let node = ctx.attribute(Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID)?;
-    println!("134: {node} (the NUMA node of the CPU that is nearest to the GPU)");
+    println!("134 = {node}: the nearest NUMA node of the CPU");
 
-    let verdict = if coherent == 1 {
-        "coherent with the CPU"
-    } else {
-        "not coherent: no C2C"
+    let verdict = match coherent {
+        0 => "no: the GPU and the CPU have page tables of their own, so this is not C2C",
+        _ => "yes: the GPU and the CPU share page tables, as on NVLink-C2C",
     };
-    println!("verdict: {verdict}");
+    println!("{verdict}");
     // ANCHOR_END: idea
     Ok(())
 }

@@ -14,45 +14,47 @@ fn main() -> Result<()> {
     let ctx = CudaContext::new(0)?;
     let stream = ctx.default_stream();
     let mut device = stream.alloc_zeros::<u32>(LEN)?;
-    let pages = (LEN * size_of::<u32>() / lab::page_size()) as f64;
     // The driver's own first faults must not be counted, so it copies something beforehand.
     stream.memcpy_dtoh(&device, &mut *Pageable::zeroed(LEN)?)?;
     stream.synchronize()?;
 
     // ANCHOR: idea
+    // Every page of this buffer is touched here, once, before the loop.
     let mut reused = Pageable::<u32>::zeroed(LEN)?;
-    let mut sums = [0, 0];
+    let mut sum = [0.0, 0.0];
 
     for step in 1..=STEPS {
         lab::fill(&stream, &mut device, step)?;
         stream.synchronize()?;
 
-        // What `.cpu()` does in every step: new memory, one copy, and the memory is gone again.
+        // As `.cpu()` does, with an allocator that gives memory back to the kernel: new pages in
+        // every step, one copy into them, and they are gone again.
         let before = Faults::now()?;
         let mut fresh = Pageable::<u32>::untouched(LEN)?;
         stream.memcpy_dtoh(&device, &mut *fresh)?;
         stream.synchronize()?;
         drop(fresh);
-        let fresh = Faults::now()?.since(&before).minor;
+        let into_fresh = faults_per_page(&before)?;
 
-        // The same copy into the buffer that every step uses.
+        // The same copy into the same pages in every step.
         let before = Faults::now()?;
         stream.memcpy_dtoh(&device, &mut *reused)?;
         stream.synchronize()?;
-        let reused = Faults::now()?.since(&before).minor;
+        let into_reused = faults_per_page(&before)?;
 
-        let per_page = [fresh as f64 / pages, reused as f64 / pages];
-        println!(
-            "step {step}: fresh {:.2}, reused {:.2} faults per page",
-            per_page[0], per_page[1]
-        );
-        sums = [sums[0] + fresh, sums[1] + reused];
+        println!("step {step}: fresh {into_fresh:.2}, reused {into_reused:.2} faults per page");
+        sum = [sum[0] + into_fresh, sum[1] + into_reused];
     }
-    // ANCHOR_END: idea
     println!(
         "sum: fresh {:.1}, reused {:.1} faults per page",
-        sums[0] as f64 / pages,
-        sums[1] as f64 / pages
+        sum[0], sum[1]
     );
+    // ANCHOR_END: idea
     Ok(())
+}
+
+/// Page faults since `before`, per page of a step's activations.
+fn faults_per_page(before: &Faults) -> Result<f64> {
+    let pages = LEN * size_of::<u32>() / lab::page_size();
+    Ok(Faults::now()?.since(before).minor as f64 / pages as f64)
 }

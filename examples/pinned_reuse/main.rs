@@ -27,10 +27,8 @@ fn main() -> anyhow::Result<()> {
 
         // The buffer still holds the values of the step before: wait, then read.
         stream.synchronize()?;
-        println!(
-            "step {step}: {}",
-            lab::verdict(lab::probe(host.as_slice()?), step)
-        );
+        let read = lab::probe(host.as_slice()?);
+        println!("step {step}: {}", lab::verdict(read, step));
     }
     let faults = lab::Faults::now()?.since(&before);
     // ANCHOR_END: idea

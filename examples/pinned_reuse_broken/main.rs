@@ -25,10 +25,8 @@ fn main() -> anyhow::Result<()> {
         stream.memcpy_dtoh(&device, &mut host)?;
 
         // Read first, wait later: these are the values of the step before.
-        println!(
-            "step {step}: {}",
-            lab::verdict(lab::probe(host.as_slice()?), step)
-        );
+        let read = lab::probe(host.as_slice()?);
+        println!("step {step}: {}", lab::verdict(read, step));
         gate.open();
         stream.synchronize()?;
     }

@@ -69,9 +69,7 @@ fn main() -> Result<()> {
 
     stream.memcpy_dtoh(&first, &mut arrived)?;
     stream.synchronize()?;
-    println!(
-        "first upload: {}",
-        lab::verdict(lab::probe(arrived.as_slice()?), 1)
-    );
+    let read = lab::probe(arrived.as_slice()?);
+    println!("first upload: {}", lab::verdict(read, 1));
     Ok(())
 }

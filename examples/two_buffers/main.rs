@@ -41,13 +41,13 @@ fn main() -> Result<()> {
         // Layers take turns on the two device buffers.
         let slot = &mut slots[layer as usize % 2];
 
-        // One direction: compute refills the buffer after its last copy has read it. In the first
+        // Barrier 1: compute refills the buffer only after its last copy has read it. In the first
         // two rounds the event was never recorded, so there is nothing to wait for.
         compute.wait(&slot.copied)?;
         lab::fill(&compute, &mut slot.device, layer)?;
         slot.computed.record(&compute)?;
 
-        // The other direction: the copy starts after compute has written the buffer.
+        // Barrier 2: the copy starts only after compute has written the buffer.
         copy.wait(&slot.computed)?;
         copy.memcpy_dtoh(&slot.device, host)?;
         slot.copied.record(&copy)?;
@@ -56,10 +56,8 @@ fn main() -> Result<()> {
     // The host has waited for nothing so far. Before it reads, it waits for the copies.
     copy.synchronize()?;
     for (layer, host) in (0..).zip(&offloaded) {
-        println!(
-            "layer {layer}: {}",
-            lab::verdict(lab::probe(host.as_slice()?), layer)
-        );
+        let read = lab::probe(host.as_slice()?);
+        println!("layer {layer}: {}", lab::verdict(read, layer));
     }
     // ANCHOR_END: idea
     Ok(())

@@ -43,11 +43,11 @@ fn main() -> Result<()> {
         // Layers take turns on the two device buffers.
         let slot = &mut slots[layer as usize % 2];
 
-        // One direction is missing here: nothing keeps compute from refilling the buffer early.
+        // Barrier 1 is missing here: nothing keeps compute from refilling the buffer early.
         lab::fill(&compute, &mut slot.device, layer)?;
         slot.computed.record(&compute)?;
 
-        // The other direction: the copy starts after compute has written the buffer.
+        // Barrier 2: the copy starts only after compute has written the buffer.
         copy.wait(&slot.computed)?;
         copy.memcpy_dtoh(&slot.device, host)?;
         slot.copied.record(&copy)?;
@@ -58,10 +58,8 @@ fn main() -> Result<()> {
     gate.open();
     copy.synchronize()?;
     for (layer, host) in (0..).zip(&offloaded) {
-        println!(
-            "layer {layer}: {}",
-            lab::verdict(lab::probe(host.as_slice()?), layer)
-        );
+        let read = lab::probe(host.as_slice()?);
+        println!("layer {layer}: {}", lab::verdict(read, layer));
     }
     // ANCHOR_END: idea
     Ok(())

@@ -11,9 +11,9 @@ fn main() -> anyhow::Result<()> {
     let ctx = CudaContext::new(0)?;
     let stream = ctx.default_stream();
     let mut device = stream.alloc_zeros::<u32>(LEN)?;
-    lab::fill(&stream, &mut device, 7)?;
 
     // ANCHOR: idea
+    lab::fill(&stream, &mut device, 7)?;
     // Flag 0: `alloc_pinned` would give write-combined memory, which the CPU reads slowly.
     // SAFETY: the memory is poisoned in the next line, before anything reads it.
     let mut host = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
@@ -26,7 +26,8 @@ fn main() -> anyhow::Result<()> {
     // copy. `as_slice` does not wait either: on the default stream, cudarc 0.19.10 does not
     // record which copy a pinned buffer takes part in.
     stream.synchronize()?;
-    println!("{}", lab::verdict(lab::probe(host.as_slice()?), 7));
+    let read = lab::probe(host.as_slice()?);
+    println!("{}", lab::verdict(read, 7));
     // ANCHOR_END: idea
     Ok(())
 }

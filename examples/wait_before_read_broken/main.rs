@@ -11,9 +11,9 @@ fn main() -> anyhow::Result<()> {
     let ctx = CudaContext::new(0)?;
     let stream = ctx.default_stream();
     let mut device = stream.alloc_zeros::<u32>(LEN)?;
-    lab::fill(&stream, &mut device, 7)?;
 
     // ANCHOR: idea
+    lab::fill(&stream, &mut device, 7)?;
     // SAFETY: the memory is poisoned in the next line, before anything reads it.
     let mut host = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
     lab::poison(host.as_mut_slice()?);
@@ -24,7 +24,8 @@ fn main() -> anyhow::Result<()> {
     stream.memcpy_dtoh(&device, &mut host)?;
 
     // The wait is missing here. `as_slice` compiles, returns at once, and shows old bytes.
-    println!("{}", lab::verdict(lab::probe(host.as_slice()?), 7));
+    let read = lab::probe(host.as_slice()?);
+    println!("{}", lab::verdict(read, 7));
 
     // Too late for the line above, but no buffer may be freed under a copy.
     gate.open();

@@ -14,12 +14,12 @@ fn main() -> anyhow::Result<()> {
         stream.alloc_zeros::<u32>(LEN)?,
         stream.alloc_zeros::<u32>(LEN)?,
     ];
-    // SAFETY: each round of the loop fills the memory before anything reads it.
-    let mut host = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
     // SAFETY: a copy has filled the memory before anything reads it.
     let mut arrived = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
 
     // ANCHOR: idea
+    // SAFETY: each round of the loop fills the memory before anything reads it.
+    let mut host = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
     for (value, batch) in (1..).zip(&mut batches) {
         // Round 1 fills the buffer with 1, round 2 refills it with 2.
         host.as_mut_slice()?.fill(value);
@@ -29,15 +29,14 @@ fn main() -> anyhow::Result<()> {
         // Streams order copies among themselves; they do not order the CPU.
         stream.synchronize()?;
     }
-    // ANCHOR_END: idea
 
+    // What the device received.
     for (value, batch) in (1..).zip(&batches) {
         stream.memcpy_dtoh(batch, &mut arrived)?;
         stream.synchronize()?;
-        println!(
-            "batch {value}: {}",
-            lab::verdict(lab::probe(arrived.as_slice()?), value)
-        );
+        let read = lab::probe(arrived.as_slice()?);
+        println!("batch {value}: {}", lab::verdict(read, value));
     }
+    // ANCHOR_END: idea
     Ok(())
 }
