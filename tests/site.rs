@@ -128,10 +128,13 @@ fn tiny_book() -> TempDir {
     folder
 }
 
+/// Writes a file in one step, so that a watcher never sees half of it.
 fn write(root: &Path, file: &str, text: &str) {
     let file = root.join(file);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(file, text).unwrap();
+    let half_written = root.join(".half-written");
+    fs::write(&half_written, text).unwrap();
+    fs::rename(half_written, file).unwrap();
 }
 
 /// Replaces `old`, which must be there once, in a file of the book.
@@ -319,6 +322,23 @@ fn a_chapter_without_a_page() {
     assert_eq!(
         found,
         ["src/SUMMARY.md:6: chapter note/second.md does not exist"]
+    );
+}
+
+#[test]
+fn a_summary_that_mdbook_cannot_read() {
+    let found = problems_after(|root| {
+        edit(
+            root,
+            "src/SUMMARY.md",
+            "first.md)\n",
+            "first.md)\n\n[End](introduction.md)\n- [X](x.md)\n",
+        );
+    });
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].starts_with("src/SUMMARY.md:8: mdBook cannot read"),
+        "{found:?}"
     );
 }
 

@@ -7,7 +7,7 @@ use super::sources::{Page, Sources};
 use super::Problem;
 use crate::html::{read_page, references, Reference};
 use anyhow::{Context, Result};
-use mdbook_markdown::pulldown_cmark::{Event, Tag};
+use mdbook_markdown::pulldown_cmark::{Event, LinkType, Tag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,11 @@ fn page_references(page: &Page) -> Vec<(usize, Reference)> {
     for (event, span) in events(&page.text) {
         let line = line_of(&page.text, span.start);
         match event {
-            Event::Start(Tag::Link { dest_url, .. }) => {
+            Event::Start(Tag::Link {
+                dest_url,
+                link_type,
+                ..
+            }) if link_type != LinkType::Email => {
                 found.push((line, Reference::Link(dest_url.into_string())));
             }
             Event::Start(Tag::Image { dest_url, .. }) => {

@@ -16,8 +16,10 @@ const NOT_FOUND_PAGE: &str = "404.md";
 pub(crate) fn check(sources: &Sources) -> Vec<Problem> {
     let summary = &sources.summary;
     if let Err(error) = parse_summary(&summary.text) {
-        let message = format!("mdBook cannot read this file: {error:#}");
-        return vec![summary.problem(1, message)];
+        let cause = error.root_cause().to_string();
+        let line = line_in(&cause).unwrap_or(1);
+        let message = format!("mdBook cannot read this file: {cause}");
+        return vec![summary.problem(line, message)];
     }
     let mut problems = Vec::new();
     let mut listed = BTreeSet::new();
@@ -37,6 +39,12 @@ pub(crate) fn check(sources: &Sources) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// The line that mdBook's own message names: `... SUMMARY.md line 3, column 1: ...`.
+fn line_in(message: &str) -> Option<usize> {
+    let (_, rest) = message.split_once("SUMMARY.md line ")?;
+    rest.split_once(',')?.0.parse().ok()
 }
 
 /// The line and the path of each chapter; drafts have no path and are left out.

@@ -20,7 +20,7 @@
     function show(problems) {
         const section = document.createElement('section');
         const title = document.createElement('strong');
-        title.textContent = '⚠ The latest change has problems; this is the last good page.';
+        title.textContent = '⚠ The latest sources have problems and are not shown yet:';
         const list = document.createElement('pre');
         list.textContent = problems.join('\n');
         section.append(title, list);
