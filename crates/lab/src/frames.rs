@@ -39,3 +39,34 @@ pub fn locked_bytes() -> Result<u64> {
         .context("looking up locked memory: /proc/self/status")?;
     Ok(status.vmlck.unwrap_or(0) * 1024)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pageable;
+
+    #[test]
+    fn locked_memory_is_counted_until_it_is_dropped() -> Result<()> {
+        let bytes = 3 * page_size();
+        let buffer = Pageable::<u8>::zeroed(bytes)?;
+        let before = locked_bytes()?;
+        buffer.lock()?;
+        assert_eq!(locked_bytes()? - before, bytes as u64);
+        drop(buffer);
+        assert_eq!(locked_bytes()?, before);
+        Ok(())
+    }
+
+    #[test]
+    fn every_page_that_is_there_has_a_frame_of_its_own() -> Result<()> {
+        let untouched = Pageable::<u8>::untouched(3 * page_size())?;
+        assert_eq!(page_frames(&untouched)?, [0; 3]);
+
+        let buffer = Pageable::<u8>::zeroed(3 * page_size())?;
+        let frames = page_frames(&buffer)?;
+        let distinct = frames.iter().collect::<std::collections::HashSet<_>>();
+        // Only root is shown frame numbers; everybody else is shown three times frame 0.
+        assert!(distinct.len() == 3 || frames == [0; 3], "{frames:?}");
+        Ok(())
+    }
+}

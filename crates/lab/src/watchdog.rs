@@ -20,7 +20,7 @@ pub(crate) fn start() -> Result<()> {
         .filter(|&seconds: &u64| seconds > 0)
         .with_context(|| {
             format!(
-                "C2C_TIME_LIMIT={} is not a number of seconds",
+                "C2C_TIME_LIMIT={} is not a whole number of seconds above zero",
                 limit.display()
             )
         })?;
