@@ -2,11 +2,6 @@
 //!
 //! Without a gate a broken program goes wrong only when the copy happens to be late. With one it
 //! goes wrong every time, on any GPU.
-//!
-//! Keep to these rules while a gate is shut, or the program waits for itself:
-//! - shut one gate at a time: the driver may run host functions one after the other;
-//! - allocate buffers, streams and events before;
-//! - call nothing that may wait for the gated stream.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -27,6 +22,11 @@ const GIVES_UP_AFTER: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_micros(50);
 
 /// Holds a stream from [`Gate::close`] until [`Gate::open`], or until it is dropped.
+///
+/// Keep to these rules while a gate is shut, or the program waits for itself:
+/// - shut one gate at a time: the driver may run host functions one after the other;
+/// - allocate buffers, streams and events before;
+/// - call nothing that may wait for the gated stream.
 #[must_use = "a gate that is dropped opens at once"]
 pub struct Gate {
     // One byte that is never freed: the driver may run the host function after the gate is gone.
