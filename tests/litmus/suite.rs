@@ -131,6 +131,20 @@ impl Memory {
     }
 }
 
+type Property = (&'static str, fn(Model, &Litmus, &Memory) -> Result<()>);
+
+/// What must hold of each litmus test.
+const PROPERTIES: [Property; 4] = [
+    ("last", |model, litmus, _| check::last(model, litmus)),
+    ("eager", |model, litmus, _| check::eager(model, litmus)),
+    ("permitted", |model, litmus, memory| {
+        check::permitted(litmus, &memory.explored(model, litmus)?)
+    }),
+    ("random", |model, litmus, memory| {
+        check::random(model, litmus, &memory.explored(model, litmus)?)
+    }),
+];
+
 fn on_the_model(arguments: &Arguments, watch: &Watch) -> Result<ExitCode> {
     let model = Model::find()?;
     let all = tests::all();
@@ -144,17 +158,7 @@ fn on_the_model(arguments: &Arguments, watch: &Watch) -> Result<ExitCode> {
         trials.push(watch.trial(name, check));
     };
     for litmus in all.clone() {
-        let properties: [(&str, fn(Model, &Litmus, &Memory) -> Result<()>); 4] = [
-            ("last", |model, litmus, _| check::last(model, litmus)),
-            ("eager", |model, litmus, _| check::eager(model, litmus)),
-            ("permitted", |model, litmus, memory| {
-                check::permitted(litmus, &memory.explored(model, litmus)?)
-            }),
-            ("random", |model, litmus, memory| {
-                check::random(model, litmus, &memory.explored(model, litmus)?)
-            }),
-        ];
-        for (name, property) in properties {
+        for (name, property) in PROPERTIES {
             let (litmus, memory) = (litmus.clone(), memory.clone());
             trial(
                 format!("{}::{name}", litmus.id),

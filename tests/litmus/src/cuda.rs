@@ -27,6 +27,14 @@ impl Code {
     pub fn ok(self) {
         assert_eq!(self, Code::SUCCESS, "the driver refused the call");
     }
+
+    /// "ok" or "error", where the documentation does not say which error.
+    pub fn ok_or_error(self) -> &'static str {
+        match self {
+            Code::SUCCESS => "ok",
+            _ => "error",
+        }
+    }
 }
 
 impl From<CUresult> for Code {
@@ -163,6 +171,13 @@ functions! {
     /// The synchronous copy to the device.
     htod_sync(to: Device, from: Host) =
         cuMemcpyHtoD_v2(to.address, from.address as *const c_void, to.bytes.min(from.bytes));
+    /// The synchronous copy inside the device.
+    dtod_sync(to: Device, from: Device) = cuMemcpyDtoD_v2(to.address, from.address, to.bytes.min(from.bytes));
+    /// Copies between two places in host memory, in stream order.
+    htoh(to: Host, from: Host, stream: Stream) =
+        cuMemcpyAsync(to.address as u64, from.address as u64, to.bytes.min(from.bytes), stream.raw());
+    /// Fills a device buffer with zeros, with the synchronous form.
+    clear_sync(to: Device) = cuMemsetD8_v2(to.address, 0, to.bytes);
     /// Fills a device buffer, in stream order.
     fill(to: Device, value: u32, stream: Stream) = cuMemsetD32Async(to.address, value, to.bytes / 4, stream.raw());
 
@@ -276,6 +291,16 @@ pub fn host_flags(host: Host) -> (Code, u32) {
     // SAFETY: the out-pointer is valid; the address is only looked up.
     let code = unsafe { sys::cuMemHostGetFlags(&mut flags, host.address as *mut c_void) };
     (code.into(), flags)
+}
+
+/// The address at which the device sees pinned memory.
+pub fn device_pointer(host: Host) -> (Code, Device) {
+    let mut address = 0;
+    // SAFETY: the out-pointer is valid; the host address is only looked up.
+    let code =
+        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, host.address as *mut c_void, 0) };
+    let bytes = host.bytes;
+    (code.into(), Device { address, bytes })
 }
 
 /// Ends the capture of a stream.

@@ -71,17 +71,20 @@ pub fn observe(litmus: &Litmus) -> Result<Observed> {
     Ok(observed)
 }
 
-/// Behind gates, the broken form goes wrong and the repaired form goes right.
+/// Behind gates, the broken form goes wrong, unless that depends on the machine, and the repaired form goes right.
 ///
 /// # Errors
 /// When it is otherwise.
 pub fn field_case(case: &Case) -> Result<()> {
-    for (program, expected) in [(case.broken, case.wrong), (case.fixed, case.right)] {
+    for (program, expected, certain) in [
+        (case.broken, case.wrong, !case.depends_on_machine),
+        (case.fixed, case.right, true),
+    ] {
         let mut lab = Lab::new(SIZES[1], true);
         let outcome = program(&mut lab);
         lab.end();
         ensure!(
-            outcome == expected,
+            outcome == expected || !certain,
             "{}: \"{outcome}\", not \"{expected}\"",
             case.id
         );

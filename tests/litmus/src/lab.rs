@@ -26,6 +26,7 @@ pub struct Lab {
     events: Vec<Event>,
     devices: Vec<(Device, Option<Stream>)>,
     pinned: Vec<Host>,
+    registered: Vec<(Host, ::lab::Pageable<u32>)>,
     pageable: Vec<Box<[u32]>>,
     graphs: Vec<Graph>,
     execs: Vec<Exec>,
@@ -46,6 +47,7 @@ impl Lab {
             events: Vec::new(),
             devices: Vec::new(),
             pinned: Vec::new(),
+            registered: Vec::new(),
             pageable: Vec::new(),
             graphs: Vec::new(),
             execs: Vec::new(),
@@ -161,6 +163,20 @@ impl Lab {
         code.ok();
         self.pinned.push(host);
         host.set(value);
+        host
+    }
+
+    /// Ordinary memory, whole pages of it, that holds `value` and is registered.
+    pub fn registered(&mut self, value: u32) -> Host {
+        self.context();
+        let memory = ::lab::Pageable::zeroed(self.words()).expect("memory to register");
+        let host = Host {
+            address: memory.as_ptr() as usize,
+            bytes: self.bytes,
+        };
+        host.set(value);
+        cuda::register(host, 0).ok();
+        self.registered.push((host, memory));
         host
     }
 
@@ -322,6 +338,11 @@ impl Lab {
             None => cuda::free(device),
         }));
         codes.extend(self.pinned.drain(..).map(cuda::free_host));
+        codes.extend(
+            self.registered
+                .iter()
+                .map(|(host, _)| cuda::unregister(*host)),
+        );
         codes.extend(self.events.drain(..).map(cuda::destroy_event));
         if !self.leaves_without_waiting {
             // The frees in stream order.

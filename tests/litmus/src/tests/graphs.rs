@@ -123,7 +123,7 @@ pub const TESTS: &[Litmus] = &[
             cuda::begin_capture(s, Mode::Global).ok();
             let code = cuda::wait(s, e);
             let (end, _) = lab.abandon_capture(s);
-            format!("{code} {}", ok_or_error(end))
+            format!("{code} {}", end.ok_or_error())
         },
     )
     .also_gated(&["0 ok", "905 error"])
@@ -138,7 +138,7 @@ pub const TESTS: &[Litmus] = &[
             cuda::begin_capture(s, Mode::Global).ok();
             let code = cuda::htod(d, h, s);
             let (end, _) = lab.abandon_capture(s);
-            format!("{code} {}", ok_or_error(end))
+            format!("{code} {}", end.ok_or_error())
         },
     )
     .also_gated(&["0 ok", "900 error", "906 error"])
@@ -149,12 +149,5 @@ pub const TESTS: &[Litmus] = &[
 fn refused(lab: &mut Lab, stream: Stream, code: Code) -> String {
     let (end, graph) = lab.abandon_capture(stream);
     lab.note(format!("cuStreamEndCapture after {code}: {end}"));
-    format!("{code} {} {graph}", ok_or_error(end))
-}
-
-fn ok_or_error(code: Code) -> &'static str {
-    match code {
-        Code::SUCCESS => "ok",
-        _ => "error",
-    }
+    format!("{code} {} {graph}", end.ok_or_error())
 }

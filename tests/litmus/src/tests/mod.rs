@@ -6,6 +6,7 @@ mod events;
 mod graphs;
 mod host_functions;
 mod memory;
+mod rules;
 mod safe;
 mod streams;
 
@@ -21,6 +22,7 @@ pub fn all() -> Vec<Litmus> {
         memory::TESTS,
         graphs::TESTS,
         codes::TESTS,
+        rules::TESTS,
         safe::TESTS,
     ]
     .concat();
