@@ -49,6 +49,12 @@ impl fmt::Display for Code {
     }
 }
 
+/// Several codes as one outcome.
+pub fn codes(codes: &[Code]) -> String {
+    let codes: Vec<String> = codes.iter().map(Code::to_string).collect();
+    codes.join(" ")
+}
+
 /// A stream handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(pub usize);

@@ -103,6 +103,20 @@ impl Report {
     }
 }
 
+/// Does the model serve this process? No real driver exports this name.
+pub fn answers() -> bool {
+    // SAFETY: opening a driver library runs its initializers, which touch nothing of ours.
+    if !unsafe { sys::is_culib_present() } {
+        return false;
+    }
+    // SAFETY: as above; the symbol is only looked up, never called.
+    unsafe {
+        sys::culib()
+            .get::<unsafe extern "C" fn()>(b"cumodel_version\0")
+            .is_ok()
+    }
+}
+
 impl Model {
     /// Looks the controls up in the library that cudarc has opened.
     ///

@@ -56,7 +56,7 @@ pub fn render(all: &[Litmus], explored: &BTreeMap<&'static str, Explored>) -> St
     page.push_str("## Each hazard, and its twin {#litmus-hazards}\n\n");
     page.push_str("The smallest program that does this gets this report and no other; the same program without the mistake gets none.\n\n");
     page.push_str("| Hazard | Report | Mistake |\n|---|---|---|\n");
-    for hazard in hazards::ALL {
+    for hazard in hazards::all() {
         let _ = writeln!(
             page,
             "| {} | {} | {} |",
@@ -68,7 +68,7 @@ pub fn render(all: &[Litmus], explored: &BTreeMap<&'static str, Explored>) -> St
     page.push_str(
         "| Case | What was reported | Broken | Report | Repaired |\n|---|---|---|---|---|\n",
     );
-    for case in field::ALL {
+    for case in field::all() {
         let _ = writeln!(
             page,
             "| {} | [{}]({}) | {} | {} | {} |",

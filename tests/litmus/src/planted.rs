@@ -74,34 +74,40 @@ pub const ALL: &[Fault] = &[
         check::random(model, &find("L02")?, &nothing)
     }),
     ("a_broken_program_without_its_mistake", |model| {
-        let hazard = hazards::ALL.first().context("there is a hazard")?;
+        let hazard = hazards::all()
+            .into_iter()
+            .next()
+            .context("there is a hazard")?;
         let planted = Hazard {
             broken: hazard.twin,
-            ..*hazard
+            ..hazard
         };
         check::has_hazard(model, &planted)
     }),
     ("a_twin_with_the_mistake", |model| {
-        let hazard = hazards::ALL.first().context("there is a hazard")?;
+        let hazard = hazards::all()
+            .into_iter()
+            .next()
+            .context("there is a hazard")?;
         let planted = Hazard {
             twin: hazard.broken,
-            ..*hazard
+            ..hazard
         };
         check::has_none(model, &planted)
     }),
     ("a_field_case_that_is_already_repaired", |model| {
-        let case = field::ALL.first().context("there is a case")?;
+        let case = field::all().into_iter().next().context("there is a case")?;
         let planted = Case {
             broken: case.fixed,
-            ..*case
+            ..case
         };
         check::goes_wrong(model, &planted)
     }),
     ("a_repair_that_repairs_nothing", |model| {
-        let case = field::ALL.first().context("there is a case")?;
+        let case = field::all().into_iter().next().context("there is a case")?;
         let planted = Case {
             fixed: case.broken,
-            ..*case
+            ..case
         };
         check::goes_right(model, &planted)
     }),
