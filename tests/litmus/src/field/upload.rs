@@ -1,6 +1,6 @@
 //! Sources that change under their own upload.
 
-use crate::cuda::{self, Code};
+use crate::cuda;
 use crate::field::Case;
 use crate::lab::Lab;
 use crate::litmus::Outcome;
