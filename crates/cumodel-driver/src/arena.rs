@@ -8,9 +8,29 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 
+use cumodel::guard::Level;
 use range_alloc::RangeAllocator;
 
-use crate::guard::page_size;
+use crate::guard::{self, page_size};
+
+/// Reserves `size` addresses that nobody can access.
+pub fn reserve_addresses(size: usize) -> io::Result<Range<usize>> {
+    // SAFETY: a new private mapping at an address of the kernel's choice replaces nothing.
+    let address = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            size,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(address as usize..address as usize + size)
+}
 
 /// One kind of memory: a sparse file in memory, reserved as a whole and used piece by piece.
 pub struct Arena {
@@ -74,6 +94,11 @@ impl Arena {
         self.program..self.program + self.size
     }
 
+    /// The addresses of the engine's view.
+    pub fn engine_view(&self) -> Range<usize> {
+        self.engine..self.engine + self.size
+    }
+
     /// The engine's address of the byte that the program knows as `address`.
     pub fn engine_address(&self, address: u64) -> usize {
         address as usize - self.program + self.engine
@@ -87,14 +112,16 @@ impl Arena {
         Some(start..start + length as u64)
     }
 
-    /// Bytes that are reserved now.
-    pub fn used(&self) -> usize {
-        self.size - self.free.total_available()
-    }
-
-    /// Bytes in all.
-    pub fn size(&self) -> usize {
-        self.size
+    /// Takes everything back, whatever is still handed out; the program's view is closed.
+    pub fn reset(&mut self) {
+        let start = self.program as u64;
+        let used: Vec<Range<usize>> = self.free.allocated_ranges().collect();
+        self.free.reset();
+        for range in used {
+            let range = start + range.start as u64..start + range.end as u64;
+            guard::protect(&range, Level::NoAccess);
+            self.discard(&range);
+        }
     }
 
     /// Gives a range from [`Arena::allocate`] back, contents and all.
@@ -102,6 +129,13 @@ impl Arena {
         let start = range.start as usize - self.program;
         let end = range.end as usize - self.program;
         self.free.free_range(start..end);
+        self.discard(range);
+    }
+
+    /// Gives the frames of whole pages back to the system.
+    fn discard(&self, range: &Range<u64>) {
+        let start = range.start as usize - self.program;
+        let end = range.end as usize - self.program;
         let page = page_size();
         let (first, last) = (start.next_multiple_of(page), end / page * page);
         if first < last {

@@ -14,7 +14,11 @@ macro_rules! codes {
             $(#[doc = $text] $variant = $number,)*
         }
 
-        const ALL: &[(u32, &CStr, &CStr)] = &[
+        impl Code {
+            const ALL: &'static [Code] = &[$(Code::$variant,)*];
+        }
+
+        const TEXTS: &[(u32, &CStr, &CStr)] = &[
             (0, c"CUDA_SUCCESS", c"no error"),
             $(($number, {
                 // SAFETY: the literal ends with the only NUL that it holds.
@@ -42,13 +46,41 @@ codes! {
     ContextIsDestroyed = 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed";
     HostMemoryAlreadyRegistered = 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped";
     HostMemoryNotRegistered = 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region";
+    PeerAccessAlreadyEnabled = 704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled";
+    PeerAccessNotEnabled = 705, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled";
+    Assert = 710, "CUDA_ERROR_ASSERT", "device-side assert triggered";
     LaunchFailed = 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure";
     NotPermitted = 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted";
     NotSupported = 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported";
+    StreamCaptureUnsupported = 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing";
+    StreamCaptureInvalidated = 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture";
+    StreamCaptureMerge = 902, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "operation would result in a merge of separate capture sequences";
+    StreamCaptureUnmatched = 903, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", "capture was not ended in the same stream as it began";
+    StreamCaptureUnjoined = 904, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work";
+    StreamCaptureIsolation = 905, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION", "dependency created on uncaptured work in another stream";
+    StreamCaptureImplicit = 906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", "operation would make the legacy stream depend on a capturing blocking stream";
+    CapturedEvent = 907, "CUDA_ERROR_CAPTURED_EVENT", "operation not permitted on an event last recorded in a capturing stream";
+    StreamCaptureWrongThread = 908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", "attempt to terminate a thread-local capture sequence from another thread";
     Unknown = 999, "CUDA_ERROR_UNKNOWN", "unknown error";
 }
 
 impl Code {
+    /// The code with a number, if the model knows it.
+    pub fn from_number(number: u32) -> Option<Code> {
+        Code::ALL
+            .iter()
+            .copied()
+            .find(|code| *code as u32 == number)
+    }
+
+    /// Does it stay until the process ends (R74)?
+    pub fn is_sticky(self) -> bool {
+        matches!(
+            self,
+            Code::IllegalAddress | Code::Assert | Code::LaunchFailed
+        )
+    }
+
     /// The name of the code, as in `cuda.h`.
     pub fn name(self) -> &'static str {
         describe(self as u32)
@@ -59,7 +91,8 @@ impl Code {
 
 /// Name and text of a result code.
 pub fn describe(number: u32) -> Option<(&'static CStr, &'static CStr)> {
-    ALL.iter()
+    TEXTS
+        .iter()
         .find(|(known, _, _)| *known == number)
         .map(|(_, name, text)| (*name, *text))
 }

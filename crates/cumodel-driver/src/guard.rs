@@ -1,7 +1,8 @@
 //! The page fault that tells of a host access.
 //!
-//! A load or store of guarded pinned memory faults.
+//! A load or store of guarded host memory faults.
 //! The handler asks the engine what the access is, reports a race, opens the page and lets the access go on.
+//! An access to device memory is reported too, and then ends the program as it would without the model.
 //! Faults anywhere else go to whoever handled them before, so Rust's own stack overflow message still comes.
 
 use std::io;
@@ -21,8 +22,38 @@ use crate::state::lock;
 /// The handler's own stack: the alternate stack that it starts on is too small for a report.
 const STACK: usize = 512 << 10;
 
-static WATCHED_START: AtomicUsize = AtomicUsize::new(0);
-static WATCHED_END: AtomicUsize = AtomicUsize::new(0);
+/// A range of addresses that the handler can read without a lock.
+struct Watched {
+    start: AtomicUsize,
+    end: AtomicUsize,
+}
+
+impl Watched {
+    const NOTHING: Watched = Watched {
+        start: AtomicUsize::new(0),
+        end: AtomicUsize::new(0),
+    };
+
+    fn set(&self, range: Range<usize>) {
+        self.start.store(range.start, Ordering::SeqCst);
+        self.end.store(range.end, Ordering::SeqCst);
+    }
+
+    fn get(&self) -> Range<usize> {
+        self.start.load(Ordering::SeqCst)..self.end.load(Ordering::SeqCst)
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        self.get().contains(&address)
+    }
+}
+
+/// How many pieces of registered memory can be watched at once.
+const MAX_REGISTERED: usize = 256;
+
+static HOST: Watched = Watched::NOTHING;
+static DEVICE: Watched = Watched::NOTHING;
+static REGISTERED: [Watched; MAX_REGISTERED] = [const { Watched::NOTHING }; MAX_REGISTERED];
 static STACK_BASE: AtomicUsize = AtomicUsize::new(0);
 static STACK_IN_USE: AtomicBool = AtomicBool::new(false);
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
@@ -33,8 +64,8 @@ pub fn page_size() -> usize {
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// Takes over the faults in `watched`.
-pub fn install(watched: Range<usize>) -> io::Result<()> {
+/// Takes over the faults in the model's host memory and in its device memory.
+pub fn install([host, device]: [Range<usize>; 2]) -> io::Result<()> {
     // SAFETY: a new private mapping at an address of the kernel's choice replaces nothing.
     let stack = unsafe {
         libc::mmap(
@@ -50,8 +81,8 @@ pub fn install(watched: Range<usize>) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     STACK_BASE.store(stack as usize, Ordering::SeqCst);
-    WATCHED_START.store(watched.start, Ordering::SeqCst);
-    WATCHED_END.store(watched.end, Ordering::SeqCst);
+    HOST.set(host);
+    DEVICE.set(device);
 
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
@@ -71,6 +102,23 @@ pub fn install(watched: Range<usize>) -> io::Result<()> {
     Ok(())
 }
 
+/// Takes over the faults in whole pages of the program's own memory; false when too many are watched already.
+pub fn watch_registered(pages: &Range<u64>) -> bool {
+    let free = REGISTERED.iter().find(|watched| watched.get().is_empty());
+    if let Some(watched) = free {
+        watched.set(pages.start as usize..pages.end as usize);
+    }
+    free.is_some()
+}
+
+/// Leaves the pages of the program's own memory alone again.
+pub fn unwatch_registered(pages: &Range<u64>) {
+    let range = pages.start as usize..pages.end as usize;
+    if let Some(watched) = REGISTERED.iter().find(|watched| watched.get() == range) {
+        watched.set(0..0);
+    }
+}
+
 /// Changes what the program may do with whole pages of its view.
 pub fn protect(range: &Range<u64>, level: Level) {
     let protection = match level {
@@ -79,11 +127,12 @@ pub fn protect(range: &Range<u64>, level: Level) {
         Level::Open => libc::PROT_READ | libc::PROT_WRITE,
     };
     let length = (range.end - range.start) as usize;
-    // SAFETY: the range is whole pages of the program's view, which the model mapped and never unmaps.
+    // SAFETY: the range is whole pages of the program's view, which the model mapped and never unmaps, or of memory that
+    // the program has registered and by that promised to keep; both are readable and writable by nature.
     let done = unsafe { libc::mprotect(range.start as *mut c_void, length, protection) };
     if done != 0 {
         eprintln!(
-            "model: host accesses to {length} bytes of pinned memory go unseen: mprotect: {}",
+            "model: host accesses to {length} bytes of memory go unseen: mprotect: {}",
             io::Error::last_os_error()
         );
     }
@@ -92,13 +141,15 @@ pub fn protect(range: &Range<u64>, level: Level) {
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid siginfo of a SIGSEGV, which holds the address.
     let address = unsafe { (*info).si_addr() } as usize;
-    let watched = WATCHED_START.load(Ordering::SeqCst)..WATCHED_END.load(Ordering::SeqCst);
-    if !watched.contains(&address) || !handle(address, is_store(context)) {
+    let ours = HOST.contains(address)
+        || DEVICE.contains(address)
+        || REGISTERED.iter().any(|watched| watched.contains(address));
+    if !ours || !handle(address, is_store(context)) {
         pass_on(signal, info, context);
     }
 }
 
-/// Handles a fault in pinned memory; false when there is no such memory.
+/// Handles a fault in watched memory; false when the access must fail.
 fn handle(address: usize, write: bool) -> bool {
     while STACK_IN_USE.swap(true, Ordering::SeqCst) {
         thread::yield_now();
@@ -107,12 +158,18 @@ fn handle(address: usize, write: bool) -> bool {
     let errno = unsafe { *libc::__errno_location() };
     let base = STACK_BASE.load(Ordering::SeqCst) as *mut u8;
     // SAFETY: the stack is mapped, large enough, and in nobody else's use until the flag is cleared. The fault is
-    // synchronous: this thread was executing a load or store of pinned memory, not code of the model, so it does not
-    // hold the state's lock.
+    // synchronous: this thread was executing a load or store of watched memory, which the model itself never touches
+    // through the program's view while it is guarded, so this thread does not hold the state's lock.
     let handled = unsafe {
         psm::on_stack(base, STACK, || {
             let site = site::capture();
-            lock().host_touch(address as u64, write, site)
+            let mut state = lock();
+            if DEVICE.contains(address) {
+                state.host_deref_device(address as u64, write, site);
+                false
+            } else {
+                state.host_touch(address as u64, write, site)
+            }
         })
     };
     // SAFETY: as above.

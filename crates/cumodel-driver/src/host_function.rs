@@ -8,23 +8,20 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cumodel::OpId;
+use cumodel::hazard::{Hazard, HazardKind, Party};
+use cumodel::{OpId, Part};
 
 use crate::run::{finish, run_wanted};
-use crate::state::{lock, Effect, CALLS_EVER, CALLS_NOW};
+use crate::state::{lock, Effect, State, CALLS_EVER, CALLS_NOW};
 
 /// A function of the program and its argument, from cuLaunchHostFunc.
 #[derive(Clone, Copy)]
 pub struct HostFunction {
     /// The function.
     pub function: unsafe extern "C" fn(*mut c_void),
-    /// Its argument.
-    pub data: *mut c_void,
+    /// The address that is its argument.
+    pub data: usize,
 }
-
-// SAFETY: cuLaunchHostFunc runs the function on a thread of the driver's; that the argument may go there is the
-// caller's promise.
-unsafe impl Send for HostFunction {}
 
 thread_local! {
     static IS_HOST_FUNCTION_THREAD: Cell<bool> = const { Cell::new(false) };
@@ -37,43 +34,153 @@ pub fn is_host_function_thread() -> bool {
 
 /// The way to the thread; it starts with the first host function.
 #[derive(Default)]
-pub struct HostFunctions(Option<Sender<(OpId, HostFunction)>>);
+pub struct HostFunctions {
+    sender: Option<Sender<Job>>,
+    /// The operation whose function runs now, if one does.
+    pub running: Option<OpId>,
+    /// When it started.
+    running_since: Option<Instant>,
+    /// Guarded memory that it has touched: its place in the order let it, and nobody else.
+    pub touched: Vec<u64>,
+    /// H20 is reported once for each function.
+    reported: bool,
+    queued: usize,
+}
+
+/// One function to run.
+struct Job {
+    op: OpId,
+    function: HostFunction,
+    /// The life of the state that it belongs to.
+    epoch: u64,
+}
 
 static OWN_THREADS: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
 
 impl HostFunctions {
     /// Starts the threads if they are not running.
     pub fn start(&mut self) -> std::io::Result<()> {
-        if self.0.is_some() {
+        if self.sender.is_some() {
             return Ok(());
         }
-        let (sender, receiver) = mpsc::channel::<(OpId, HostFunction)>();
+        let (sender, receiver) = mpsc::channel::<Job>();
         thread::Builder::new()
             .name("cumodel-hostfn".into())
             .spawn(move || {
                 IS_HOST_FUNCTION_THREAD.set(true);
                 OWN_THREADS[0].store(thread_id(), Ordering::SeqCst);
-                for (op, host) in receiver {
-                    // SAFETY: the program handed the function and its argument over to be called once, here.
-                    unsafe { (host.function)(host.data) };
-                    let mut state = lock();
-                    finish(&mut state, op);
+                for job in receiver {
+                    run(&job);
                 }
             })?;
         thread::Builder::new()
             .name("cumodel-rescue".into())
             .spawn(rescue_idle_programs)?;
-        self.0 = Some(sender);
+        self.sender = Some(sender);
         Ok(())
     }
 
     /// Runs a function on the thread, after those before it: one at a time (R55).
-    pub fn run(&self, op: OpId, function: HostFunction) {
-        if let Some(sender) = &self.0 {
+    pub fn run(&mut self, op: OpId, function: HostFunction, epoch: u64) {
+        if let Some(sender) = &self.sender {
+            self.queued += 1;
             // The thread only ends with the process.
-            let _ = sender.send((op, function));
+            let _ = sender.send(Job {
+                op,
+                function,
+                epoch,
+            });
         }
     }
+}
+
+fn run(job: &Job) {
+    let sources = {
+        let mut state = lock();
+        state.host_functions.running = Some(job.op).filter(|_| state.epoch == job.epoch);
+        state.host_functions.running_since = Some(Instant::now());
+        state.host_functions.reported = false;
+        unchanged_sources(&state, job.op)
+    };
+    // SAFETY: the program handed the function and its argument over to be called on a thread of the driver's.
+    unsafe { (job.function.function)(job.function.data as *mut c_void) };
+    let mut state = lock();
+    state.host_functions.running = None;
+    state.host_functions.running_since = None;
+    state.host_functions.queued -= 1;
+    state.guard_again();
+    if state.epoch == job.epoch {
+        report_changed_sources(&mut state, job.op, &sources);
+        finish(&mut state, job.op, Part::Whole);
+    }
+}
+
+/// The staged copies behind the host function `op` whose pageable source still holds what was taken from it.
+///
+/// Empty unless every thread of the program sleeps: then whoever changes a source meanwhile is the host function.
+fn unchanged_sources(state: &State, op: OpId) -> Vec<OpId> {
+    let staged = state
+        .engine
+        .pending(|effect| matches!(effect, Effect::Staged { .. }));
+    let behind: Vec<OpId> = staged
+        .into_iter()
+        .filter(|&copy| state.engine.same_stream(op, copy))
+        .collect();
+    if behind.is_empty() || !others_sleep() {
+        return Vec::new();
+    }
+    behind
+        .into_iter()
+        .filter(|&copy| source_is_unchanged(state, copy) == Some(true))
+        .collect()
+}
+
+/// H12: the host function `op` has changed a source that a later copy of its stream had taken already.
+fn report_changed_sources(state: &mut State, op: OpId, sources: &[OpId]) {
+    if sources.is_empty() || !others_sleep() {
+        return;
+    }
+    for &copy in sources {
+        if source_is_unchanged(state, copy) != Some(false) {
+            continue;
+        }
+        let party = |op| {
+            state.engine.info(op).cloned().map(|info| Party::Operation {
+                info,
+                touches: None,
+            })
+        };
+        let hazard = Hazard {
+            kind: HazardKind::PageableSourceEarly,
+            a: party(op),
+            b: party(copy),
+            region: None,
+            useless: None,
+        };
+        state.report(hazard);
+    }
+}
+
+/// Does the source of a staged copy hold what was taken from it? Nothing when it can no longer be read.
+fn source_is_unchanged(state: &State, op: OpId) -> Option<bool> {
+    let Some(Effect::Staged {
+        contents, source, ..
+    }) = state.engine.effect(op)
+    else {
+        return None;
+    };
+    let mut now = vec![0u8; contents.len()];
+    let local = libc::iovec {
+        iov_base: now.as_mut_ptr().cast(),
+        iov_len: now.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: *source as *mut c_void,
+        iov_len: contents.len(),
+    };
+    // SAFETY: reading by the kernel fails with an error, not a fault, where the program has unmapped the source since.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    (read == contents.len() as isize).then(|| now[..] == contents[..])
 }
 
 const SAMPLE: Duration = Duration::from_millis(1);
@@ -91,6 +198,7 @@ fn rescue_idle_programs() {
     let mut since = Instant::now();
     loop {
         thread::sleep(SAMPLE);
+        check_for_a_blocked_function(&mut lock());
         let calls_ever = CALLS_EVER.load(Ordering::SeqCst);
         if calls_ever != calls || CALLS_NOW.load(Ordering::SeqCst) != 0 {
             calls = calls_ever;
@@ -98,12 +206,11 @@ fn rescue_idle_programs() {
             since = Instant::now();
             continue;
         }
-        let pending = |effect: &Effect| matches!(effect, Effect::HostFunction(_));
-        if lock().engine.oldest_pending(pending).is_none() {
+        if oldest_host_function(&lock()).is_none() {
             // Nothing to rescue: look again when the driver is called.
-            while CALLS_EVER.load(Ordering::SeqCst) == calls {
-                thread::sleep(SAMPLE);
-            }
+            asleep = 0;
+            since = Instant::now();
+            thread::sleep(10 * SAMPLE);
             continue;
         }
         asleep = if others_sleep() { asleep + 1 } else { 0 };
@@ -111,15 +218,63 @@ fn rescue_idle_programs() {
             continue;
         }
         let mut state = lock();
-        if let Some(op) = state.engine.oldest_pending(pending) {
+        if let Some(op) = oldest_host_function(&state) {
             state.trace.rescue(op);
+            if let Some(info) = state.engine.info(op).cloned() {
+                state.report(Hazard {
+                    kind: HazardKind::ProgressRescue,
+                    a: None,
+                    b: Some(Party::Operation {
+                        info,
+                        touches: None,
+                    }),
+                    region: None,
+                    useless: None,
+                });
+            }
             let target = state.engine.op_target(op);
             state.engine.want(&target);
-            run_wanted(&mut state);
+            run_wanted(&mut state, true);
             state.handle_notices();
         }
         asleep = 0;
         since = Instant::now();
+    }
+}
+
+fn oldest_host_function(state: &State) -> Option<OpId> {
+    state
+        .engine
+        .pending(|effect| matches!(effect, Effect::HostFunction(_)))
+        .first()
+        .copied()
+}
+
+/// H20: a function that has slept for long while another waits to run after it.
+fn check_for_a_blocked_function(state: &mut State) {
+    let functions = &state.host_functions;
+    let long = functions
+        .running_since
+        .is_some_and(|since| since.elapsed() >= PATIENCE);
+    if !long || functions.reported {
+        return;
+    }
+    let waiting = functions.queued > 1 || oldest_host_function(state).is_some();
+    if !waiting || !sleeps(OWN_THREADS[0].load(Ordering::SeqCst)) {
+        return;
+    }
+    state.host_functions.reported = true;
+    if let Some(info) = oldest_host_function(state).and_then(|op| state.engine.info(op).cloned()) {
+        state.report(Hazard {
+            kind: HazardKind::HostFunctionBlocks,
+            a: None,
+            b: Some(Party::Operation {
+                info,
+                touches: None,
+            }),
+            region: None,
+            useless: None,
+        });
     }
 }
 
@@ -132,21 +287,22 @@ fn others_sleep() -> bool {
         return false;
     };
     tasks.flatten().all(|task| {
-        if own
-            .iter()
-            .any(|id| task.file_name().to_string_lossy() == id.as_str())
-        {
-            return true;
-        }
-        // The state is the first field after the name, which is in parentheses and can hold anything.
-        fs::read_to_string(task.path().join("stat"))
-            .ok()
-            .and_then(|stat| {
-                stat.rsplit_once(") ")
-                    .map(|(_, rest)| rest.starts_with('S'))
-            })
-            .unwrap_or(true)
+        let name = task.file_name();
+        own.iter().any(|id| name.to_string_lossy() == id.as_str())
+            || name.to_string_lossy().parse().map_or(true, sleeps)
     })
+}
+
+/// Is a thread asleep, or gone?
+fn sleeps(thread: i32) -> bool {
+    // The state is the first field after the name, which is in parentheses and can hold anything.
+    fs::read_to_string(format!("/proc/self/task/{thread}/stat"))
+        .ok()
+        .and_then(|stat| {
+            stat.rsplit_once(") ")
+                .map(|(_, rest)| rest.starts_with('S'))
+        })
+        .unwrap_or(true)
 }
 
 fn thread_id() -> i32 {

@@ -9,6 +9,8 @@
 //! | `state` | everything behind the one lock |
 //! | `run` | performs what the engine hands out; waits |
 //! | `host_function` | the thread that runs host functions, and the rescue of an idle program |
+//! | `memory` | what is allocated where, and what has been freed |
+//! | `graph` | stream capture and graphs |
 //! | `arena` | memory mapped twice: the program's view can be taken away, the engine's cannot |
 //! | `guard` | the page fault that tells of a host access |
 //! | `site` | return addresses to `file:line` |
@@ -21,8 +23,10 @@ pub mod abi;
 mod arena;
 mod code;
 mod config;
+mod graph;
 mod guard;
 mod host_function;
+mod memory;
 mod report;
 mod run;
 mod site;

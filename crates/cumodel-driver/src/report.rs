@@ -1,81 +1,136 @@
-//! Hazards, printed for people and written for programs.
+//! Reports, printed for people and written for programs.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use cumodel::hazard::Later;
-use cumodel::{Hazard, HazardKind, OpInfo};
+use cumodel::{Hazard, HazardKind, OpInfo, Party, Severity};
 use serde_json::{json, Value};
 
+use crate::config::OnHazard;
 use crate::site::locate;
 
-/// Where hazards go.
+/// How many reports are kept for `cumodel_take_reports`.
+const KEPT: usize = 10_000;
+
+/// Where reports go.
 #[derive(Debug)]
 pub struct Reports {
-    /// Besides stderr.
     file: Option<File>,
-    /// What has been told in full: the kind and the two places in the program.
-    told: HashSet<(HazardKind, String, String)>,
+    /// Printed on stderr?
+    printed: bool,
+    /// What repeats the run.
+    settings: String,
+    /// What has been told in full: the kind and the places in the program.
+    told: HashSet<(HazardKind, Vec<String>)>,
+    /// JSON lines that nobody has taken yet.
+    kept: Vec<String>,
 }
 
 impl Reports {
-    /// Opens the file for appending; without a path hazards are only printed.
+    /// Opens the file for appending; without a path reports are only printed and kept.
     pub fn open(path: Option<&Path>) -> io::Result<Reports> {
         let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path));
         Ok(Reports {
             file: file.transpose()?,
+            printed: true,
+            settings: String::new(),
             told: HashSet::new(),
+            kept: Vec::new(),
         })
     }
 
-    /// Prints a hazard on stderr and appends it to the file; in a loop, the second and later times in one line.
+    /// Begins a run.
+    pub fn start(&mut self, settings: String, on_hazard: OnHazard) {
+        self.settings = settings;
+        self.printed = on_hazard != OnHazard::Collect;
+        self.told.clear();
+    }
+
+    /// Prints a line that is no report, such as why a call is refused.
+    pub fn say(&self, line: String) {
+        if self.printed {
+            let _ = io::stderr().write_all(line.as_bytes());
+        }
+    }
+
+    /// Prints, writes and keeps a report; in a loop, the second and later times in one line, and notes not at all.
     pub fn add(&mut self, hazard: &Hazard) {
-        let places = (locate(&hazard.a.site), locate(hazard.b.site()));
-        let new = self
-            .told
-            .insert((hazard.kind, places.0.clone(), places.1.clone()));
+        let parties = [&hazard.a, &hazard.b];
+        let places: Vec<String> = parties
+            .into_iter()
+            .flatten()
+            .map(|party| locate(party.site()))
+            .collect();
+        let new = self.told.insert((hazard.kind, places.clone()));
+        if !new && hazard.kind.severity() == Severity::Note {
+            return;
+        }
         let text = if new {
-            hazard.text(&locate)
+            hazard.text(&self.settings, &locate)
         } else {
+            let operation = hazard
+                .operation()
+                .map_or_else(String::new, |op| format!("operation {op}, "));
             format!(
-                "model: {} {} again: operation {}, {} and {}\n",
+                "model: {} {} again: {operation}{}\n",
                 hazard.kind.id(),
                 hazard.kind.name(),
-                hazard.a.op,
-                places.0,
-                places.1
+                places.join(" and ")
             )
         };
-        // One write, so that reports of several threads or processes do not mix.
-        let _ = io::stderr().write_all(text.as_bytes());
-        let Some(file) = &mut self.file else { return };
-        let line = format!("{}\n", as_json(hazard, &text));
-        if let Err(error) = file.write_all(line.as_bytes()) {
-            eprintln!("model: the report file ends here: {error}");
-            self.file = None;
+        if self.printed {
+            // One write, so that reports of several threads or processes do not mix.
+            let _ = io::stderr().write_all(text.as_bytes());
         }
+        let line = format!("{}\n", as_json(hazard, &text, &self.settings));
+        if let Some(file) = &mut self.file {
+            if let Err(error) = file.write_all(line.as_bytes()) {
+                eprintln!("model: the report file ends here: {error}");
+                self.file = None;
+            }
+        }
+        if self.kept.len() < KEPT {
+            self.kept.push(line);
+        }
+    }
+
+    /// The reports that nobody has taken yet, as JSON lines.
+    pub fn kept(&self) -> String {
+        self.kept.concat()
+    }
+
+    /// Forgets the reports that are kept.
+    pub fn forget_kept(&mut self) {
+        self.kept.clear();
     }
 }
 
-fn as_json(hazard: &Hazard, text: &str) -> Value {
-    let later = match &hazard.b {
-        Later::Operation { info, .. } => operation(info),
-        Later::Touch { write, site, .. } => {
-            json!({"access": if *write { "write" } else { "read" }, "site": locate(site)})
-        }
-        Later::Call { call, site } => json!({"call": call, "site": locate(site)}),
-    };
+fn as_json(hazard: &Hazard, text: &str, settings: &str) -> Value {
     json!({
         "id": hazard.kind.id(),
         "name": hazard.kind.name(),
+        "severity": hazard.kind.severity().to_string(),
+        "cause": hazard.useless.as_ref().map(|wait| wait.cause.id()),
         "text": text,
-        "a": operation(&hazard.a),
-        "b": later,
+        "a": hazard.a.as_ref().map(party),
+        "b": hazard.b.as_ref().map(party),
         "fix": hazard.kind.fix(),
-        "replay": hazard.replay,
+        "replay": settings,
     })
+}
+
+fn party(party: &Party) -> Value {
+    match party {
+        Party::Operation { info, .. } => operation(info),
+        Party::Touch { write, site, .. } => {
+            json!({"access": if *write { "write" } else { "read" }, "site": locate(site)})
+        }
+        Party::Call { call, does, site } => {
+            json!({"call": call, "does": does, "site": locate(site)})
+        }
+    }
 }
 
 fn operation(info: &OpInfo) -> Value {

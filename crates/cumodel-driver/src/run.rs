@@ -3,64 +3,95 @@
 use std::ptr;
 use std::slice;
 
-use cumodel::{OpId, Target};
+use cumodel::guard::Level;
+use cumodel::{OpId, Part, Step, Target};
 
+use crate::guard;
 use crate::state::{notify, wait_for_change, Effect, Locked, State};
 
 /// Runs operations until everything of `target` has executed.
 pub fn settle(state: &mut Locked, target: &Target) {
     state.engine.want(target);
     while !state.engine.is_done(target) {
-        if !step(state) {
+        if !step(state, true) {
             // Another thread runs what is left: a host function, or a wait that wanted the same.
             wait_for_change(state);
         }
     }
 }
 
-/// Runs whatever is wanted now, without waiting for host functions.
-pub fn run_wanted(state: &mut Locked) {
-    while step(state) {}
+/// Runs whatever is wanted now, without waiting for host functions; `forced` as for [`cumodel::Engine::next`].
+pub fn run_wanted(state: &mut Locked, forced: bool) {
+    while step(state, forced) {}
 }
 
-/// Performs the next operation, if there is one.
-fn step(state: &mut Locked) -> bool {
-    let Some((op, effect)) = state.engine.next() else {
+/// Performs the next step, if there is one.
+fn step(state: &mut Locked, forced: bool) -> bool {
+    let Some(Step { op, part, effect }) = state.engine.next(forced) else {
         return false;
     };
     match effect {
         Effect::HostFunction(function) => {
             state.engine.host_function_starts(op);
             state.handle_notices();
-            state.host_functions.run(op, function);
+            let epoch = state.epoch;
+            state.host_functions.run(op, function, epoch);
         }
         effect => {
-            perform(&effect);
-            finish(state, op);
+            perform(state, &effect, part);
+            finish(state, op, part);
         }
     }
     true
 }
 
-/// The effect of `op` has happened.
-pub fn finish(state: &mut State, op: OpId) {
-    state.operation_ran(op);
+/// The effect of a step has happened.
+pub fn finish(state: &mut State, op: OpId, part: Part) {
+    state.step_done(op, part);
     notify();
 }
 
-fn perform(effect: &Effect) {
+/// The bytes of a step: where they start, and how many there are.
+fn piece(bytes: usize, unit: usize, part: Part) -> (usize, usize) {
+    let half = bytes / unit / 2 * unit;
+    match part {
+        Part::Whole => (0, bytes),
+        Part::First => (0, half),
+        Part::Second => (half, bytes - half),
+    }
+}
+
+fn perform(state: &State, effect: &Effect, part: Part) {
     match effect {
         Effect::Nothing | Effect::HostFunction(_) => (),
-        Effect::Copy { from, to, bytes } => {
+        Effect::Copy(copy) => {
+            // Registered memory has no second view, so its pages are opened for as long as the copy takes.
+            for pages in copy.registered.iter().flatten() {
+                guard::protect(pages, Level::Open);
+            }
+            let (start, bytes) = piece(copy.bytes, 1, part);
             // SAFETY: both ranges were checked when the copy was enqueued: they lie in the engine's view of an
             // allocation, which stays mapped for the life of the process, or in memory that the caller of the driver
             // function vouches for until the copy is complete. `copy` allows them to overlap.
-            unsafe { ptr::copy(*from as *const u8, *to as *mut u8, *bytes) };
+            unsafe {
+                ptr::copy(
+                    (copy.from as *const u8).add(start),
+                    (copy.to as *mut u8).add(start),
+                    bytes,
+                );
+            };
+            for pages in copy.registered.iter().flatten() {
+                for change in state.engine.protection(pages) {
+                    guard::protect(&change.range, change.level);
+                }
+            }
         }
-        Effect::Staged { contents, to } => {
+        Effect::Staged { contents, to, .. } => {
+            let (start, bytes) = piece(contents.len(), 1, part);
+            let source = &contents[start..start + bytes];
             // SAFETY: as above; the contents are the model's own.
             unsafe {
-                ptr::copy_nonoverlapping(contents.as_ptr(), *to as *mut u8, contents.len());
+                ptr::copy_nonoverlapping(source.as_ptr(), (*to as *mut u8).add(start), bytes);
             }
         }
         Effect::Fill {
@@ -68,19 +99,23 @@ fn perform(effect: &Effect) {
             value,
             width,
             count,
-        } => match width {
-            1 => {
-                // SAFETY: as above.
-                unsafe { ptr::write_bytes(*to as *mut u8, *value as u8, *count) };
+        } => {
+            let (start, bytes) = piece(count * width, *width, part);
+            let (to, count) = (to + start, bytes / width);
+            match width {
+                1 => {
+                    // SAFETY: as above.
+                    unsafe { ptr::write_bytes(to as *mut u8, *value as u8, count) };
+                }
+                2 => {
+                    // SAFETY: as above; the address is a multiple of 2, which the call checked.
+                    unsafe { slice::from_raw_parts_mut(to as *mut u16, count) }.fill(*value as u16);
+                }
+                _ => {
+                    // SAFETY: as above; the address is a multiple of 4, which the call checked.
+                    unsafe { slice::from_raw_parts_mut(to as *mut u32, count) }.fill(*value);
+                }
             }
-            2 => {
-                // SAFETY: as above; the address is a multiple of 2, which the call checked.
-                unsafe { slice::from_raw_parts_mut(*to as *mut u16, *count) }.fill(*value as u16);
-            }
-            _ => {
-                // SAFETY: as above; the address is a multiple of 4, which the call checked.
-                unsafe { slice::from_raw_parts_mut(*to as *mut u32, *count) }.fill(*value);
-            }
-        },
+        }
     }
 }

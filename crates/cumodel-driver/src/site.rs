@@ -1,5 +1,7 @@
 //! Where in the program a call came from.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::env;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -12,17 +14,97 @@ const DEPTH: usize = 32;
 
 /// The return addresses of the present call, innermost first.
 ///
-/// Cheap: nothing is looked up until [`locate`].
+/// Nothing is looked up until [`locate`].
+/// Unwinding costs microseconds, and most calls come from the same places, so a thread keeps what it has found: a call
+/// chain that starts at the same stack address and finds the same return addresses in the same places is the same.
+#[inline(never)]
 pub fn capture() -> Site {
-    let mut frames = [0usize; DEPTH];
-    let mut count = 0;
-    backtrace::trace(|frame| {
-        frames[count] = frame.ip() as usize;
-        count += 1;
-        count < DEPTH
-    });
-    Site(frames[..count].into())
+    let marker = 0u8;
+    let stack = std::ptr::from_ref(&marker) as usize;
+    KNOWN.with_borrow_mut(|known| {
+        let same = known
+            .iter()
+            .find(|known| known.stack == stack && known.still_holds());
+        if let Some(same) = same {
+            return same.site.clone();
+        }
+        if known.len() == KEPT {
+            known.pop_back();
+        }
+        let new = Known::unwind(stack);
+        let site = new.site.clone();
+        known.push_front(new);
+        site
+    })
 }
+
+/// How many call chains a thread keeps: a loop has few calls.
+const KEPT: usize = 32;
+
+thread_local! {
+    static KNOWN: RefCell<VecDeque<Known>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// A call chain that has been unwound.
+struct Known {
+    /// Where on the stack the chain started.
+    stack: usize,
+    /// Where on the stack each return address was found; empty when that is not known.
+    found: Vec<(usize, usize)>,
+    site: Site,
+}
+
+impl Known {
+    fn unwind(stack: usize) -> Known {
+        let mut frames = [0usize; DEPTH];
+        let mut found = Vec::new();
+        let mut count = 0;
+        let mut complete = cfg!(target_arch = "x86_64");
+        backtrace::trace(|frame| {
+            let address = frame.ip() as usize;
+            if address == 0 {
+                // Past the first function of the thread.
+                return false;
+            }
+            frames[count] = address;
+            count += 1;
+            // On x86_64 the return address into a frame lies just below that frame's part of the stack. What lies below
+            // the start of the chain belongs to the unwinder.
+            let place = (frame.sp() as usize).wrapping_sub(size_of::<usize>());
+            if place > stack {
+                // SAFETY: the place is on this thread's stack, above the frames in use, if it is where it should be:
+                // aligned, and no further from the start of the chain than a stack is large.
+                let holds = place - stack < MAX_SPAN
+                    && place % size_of::<usize>() == 0
+                    && unsafe { (place as *const usize).read() } == address;
+                complete &= holds;
+                found.push((place, address));
+            }
+            count < DEPTH
+        });
+        if !complete {
+            found.clear();
+        }
+        Known {
+            stack,
+            found,
+            site: Site(frames[..count].into()),
+        }
+    }
+
+    /// Is the stack, from where the chain starts, that of the same call chain?
+    fn still_holds(&self) -> bool {
+        !self.found.is_empty()
+            && self.found.iter().all(|&(place, address)| {
+                // SAFETY: the place is above the present stack pointer, which is where it was when the place was found,
+                // so it is part of this thread's stack in use.
+                unsafe { (place as *const usize).read_volatile() == address }
+            })
+    }
+}
+
+/// No call chain is longer than this many bytes of stack.
+const MAX_SPAN: usize = 1 << 20;
 
 /// `file:line` of the innermost frame that is the program's own, relative to the current directory where it is inside.
 pub fn locate(site: &Site) -> String {
@@ -49,6 +131,20 @@ pub fn locate(site: &Site) -> String {
         }
     }
     "a place without line numbers".to_owned()
+}
+
+/// Was the call made by a destructor?
+pub fn is_in_a_destructor(site: &Site) -> bool {
+    let mut found = false;
+    for &address in site.0.iter() {
+        backtrace::resolve(address as *mut _, |symbol| {
+            if let Some(name) = symbol.name() {
+                let name = name.to_string();
+                found |= name.contains("drop_in_place") || name.contains("Drop>::drop");
+            }
+        });
+    }
+    found
 }
 
 /// The start of the executable or library that holds a code address.

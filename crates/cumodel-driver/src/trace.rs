@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use cumodel::{Hazard, OpId, OpInfo, Site};
+use cumodel::{Hazard, OpId, OpInfo, Party, Severity, Site};
 use serde_json::{json, Value};
 
 use crate::site::locate;
@@ -65,16 +65,19 @@ impl Trace {
         self.line(|| json!({"t": "host", "access": access, "what": what, "site": locate(site)}));
     }
 
-    /// A hazard was reported.
+    /// Something was reported.
     pub fn hazard(&mut self, hazard: &Hazard) {
-        let b = match &hazard.b {
-            cumodel::hazard::Later::Operation { info, .. } => Some(info.op),
+        if hazard.kind.severity() == Severity::Note {
+            return;
+        }
+        let op = |party: &Option<Party>| match party {
+            Some(Party::Operation { info, .. }) => Some(info.op),
             _ => None,
         };
         self.line(|| {
             json!({
                 "t": "hazard", "id": hazard.kind.id(), "name": hazard.kind.name(),
-                "a": hazard.a.op, "b": b,
+                "a": op(&hazard.a), "b": op(&hazard.b),
             })
         });
     }

@@ -4,17 +4,22 @@
 //! *Executed* says that its effect has happened; *ordered* says that a host wait covers it.
 //! Races are decided by the second: an operation that happened early by chance is still a race.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use rangemap::RangeSet;
+use rustc_hash::FxHashMap;
+
 use crate::clock::{Clock, Point, Stamp, StreamId};
+use crate::explore::Explorer;
 use crate::guard::{Change, Guard, Level};
-use crate::hazard::{Hazard, HazardKind, Later, UselessWait};
+use crate::hazard::{Hazard, HazardKind, Party};
 use crate::ledger::{Entry, Ledger};
-use crate::op::{AccessKind, OpId, OpInfo, Site, Spec, What};
+use crate::op::{Access, AccessKind, OpId, OpInfo, Site, Spec, Visibility, What};
 use crate::region::{Region, Regions, Space};
 use crate::schedule::Schedule;
+use crate::waits::{Wait, Waited, Waits};
 
 /// An event of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,12 +28,25 @@ pub struct EventId(u32);
 /// What a host call waits for: moments of streams, each with everything before it.
 pub type Target = Vec<Stamp>;
 
+/// Which ordering rules a stream follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamKind {
+    /// The legacy default stream of a context (R3).
+    Legacy,
+    /// A thread's default stream (R5).
+    PerThread,
+    /// A created stream that orders with the legacy default stream.
+    Blocking,
+    /// A created stream that does not (R4): every stream that cudarc creates.
+    NonBlocking,
+}
+
 /// Something that whoever owns the memory must do or print.
 #[derive(Debug)]
 pub enum Notice {
-    /// A hazard to report.
+    /// Something to report.
     Hazard(Box<Hazard>),
-    /// Pages of pinned memory to protect or open.
+    /// Pages of host memory to protect or open.
     Protect(Change),
 }
 
@@ -38,25 +56,59 @@ pub enum HostTouch {
     /// A race; the hazard is among the notices.
     Race,
     /// Ordered, and the first access since the last operation on this memory: worth a line in a trace.
-    First(Arc<Region>),
+    First {
+        /// The memory.
+        region: Arc<Region>,
+        /// A store?
+        write: bool,
+    },
     /// Bytes of a neighbour in the same page, or a race that was reported already.
     Unremarkable,
     /// The address is in no live allocation.
     Unknown,
 }
 
+/// How much of an operation's effect happens in one step.
+///
+/// No copy is atomic: under exploration those that race happen in two halves (R33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// The first half of the bytes.
+    First,
+    /// The rest.
+    Second,
+}
+
+/// One step of an operation: whoever owns the memory performs it and calls [`Engine::complete`].
+#[derive(Debug)]
+pub struct Step<E> {
+    /// The operation.
+    pub op: OpId,
+    /// How much of it.
+    pub part: Part,
+    /// Its effect.
+    pub effect: E,
+}
+
 #[derive(Debug)]
 struct Stream {
     name: Arc<str>,
-    blocking: bool,
+    kind: StreamKind,
+    /// The legacy default stream of the same context.
+    legacy: StreamId,
+    destroyed: bool,
     /// Operations that have not executed, in order.
     pending: VecDeque<OpId>,
     /// How many have executed.
     executed: u64,
     /// The last operation enqueued, and what the next one is ordered after.
     tail: Stamp,
-    /// Accesses of pinned memory that the host has not waited for, in order.
+    /// Accesses of host memory that the host has not waited for, in order.
     held: VecDeque<Held>,
+    /// Queries in a row that found it pending (R9).
+    queries: u32,
 }
 
 #[derive(Debug)]
@@ -69,46 +121,31 @@ struct Held {
 #[derive(Debug)]
 struct Event {
     number: u32,
-    /// What the last record captured (R10); nothing when it was never recorded (R12).
-    captured: Option<Stamp>,
+    /// What the records captured, the last one last (R10); nothing when it was never recorded (R12).
+    captured: VecDeque<Stamp>,
     /// Queries since the last record that found it pending (R9).
     queries: u32,
 }
 
+/// How many captures of an event are remembered, for reports: the valid one and some that it replaced.
+const REMEMBERED_CAPTURES: usize = 4;
+
 #[derive(Debug)]
 struct Op<E> {
     stamp: Stamp,
+    /// Taken when the last step of the operation starts.
     effect: Option<E>,
     info: Arc<OpInfo>,
     /// Unexecuted operations that must come first.
     predecessors: Vec<OpId>,
-    /// How many of them are still unexecuted.
-    waiting_for: usize,
     successors: Vec<OpId>,
     /// Some host call waits for it.
     wanted: bool,
+    visibility: Visibility,
+    /// Does it move bytes, which can happen in two halves?
+    moves_bytes: bool,
+    half_done: bool,
 }
-
-/// A wait as later reports remember it.
-#[derive(Debug)]
-struct Wait {
-    call: &'static str,
-    site: Site,
-    /// The stream that waits; the host when absent.
-    by: Option<StreamId>,
-    on: Waited,
-    /// Operations enqueued before it.
-    after: OpId,
-}
-
-#[derive(Debug)]
-enum Waited {
-    Stream(Arc<str>),
-    Event(u32, Option<Point>),
-}
-
-/// How many waits reports can look back on.
-const REMEMBERED_WAITS: usize = 32;
 
 /// How often an unfinished event or stream can be queried before the answer must become "complete" (R9).
 const QUERY_BUDGET: u32 = 3;
@@ -117,70 +154,80 @@ const QUERY_BUDGET: u32 = 3;
 #[derive(Debug)]
 pub struct Engine<E> {
     schedule: Schedule,
-    settings: String,
-    streams: HashMap<StreamId, Stream>,
-    legacy: StreamId,
+    streams: FxHashMap<StreamId, Stream>,
     next_stream: u32,
-    events: HashMap<EventId, Event>,
+    events: FxHashMap<EventId, Event>,
     next_event: u32,
-    ops: HashMap<OpId, Op<E>>,
+    ops: FxHashMap<OpId, Op<E>>,
     last_op: OpId,
     /// Unexecuted operations with no unexecuted predecessor that nothing forces.
     ready: BTreeSet<OpId>,
     /// The same that a host call waits for.
     runnable: BTreeSet<OpId>,
+    /// Under exploration: the operation that was chosen to run, after what must come first.
+    focus: Option<OpId>,
     /// What the host has waited for.
     host: Clock,
     regions: Regions,
     ledger: Ledger,
     guard: Guard,
-    waits: VecDeque<Wait>,
+    /// Device memory that something has been written to, by the start of the allocation.
+    written: FxHashMap<u64, RangeSet<u64>>,
+    waits: Waits,
     /// Operations whose race with the host has been reported.
     reported: BTreeSet<OpId>,
     notices: Vec<Notice>,
-    stream_queries: HashMap<StreamId, u32>,
 }
 
-impl<E> Engine<E> {
-    /// An engine with the legacy default stream and nothing else.
-    ///
-    /// `settings` is what repeats the run and ends every report; `page_size` (bytes) is that of the guarded mappings;
-    /// with `watch` the first host access to pinned memory after each operation is shown as well.
-    pub fn new(schedule: Schedule, settings: String, page_size: u64, watch: bool) -> Engine<E> {
-        let mut engine = Engine {
+impl<E: Clone> Engine<E> {
+    /// An engine with nothing in it; `page_size` (bytes) is that of the guarded mappings.
+    pub fn new(schedule: Schedule, page_size: u64) -> Engine<E> {
+        Engine {
             schedule,
-            settings,
-            streams: HashMap::new(),
-            legacy: StreamId(0),
+            streams: FxHashMap::default(),
             next_stream: 0,
-            events: HashMap::new(),
+            events: FxHashMap::default(),
             next_event: 0,
-            ops: HashMap::new(),
+            ops: FxHashMap::default(),
             last_op: 0,
             ready: BTreeSet::new(),
             runnable: BTreeSet::new(),
+            focus: None,
             host: Clock::default(),
             regions: Regions::default(),
             ledger: Ledger::default(),
-            guard: Guard::new(page_size, watch),
-            waits: VecDeque::new(),
+            guard: Guard::new(page_size),
+            written: FxHashMap::default(),
+            waits: Waits::default(),
             reported: BTreeSet::new(),
             notices: Vec::new(),
-            stream_queries: HashMap::new(),
-        };
-        engine.legacy = engine.create_stream("default stream".into(), true);
-        engine
+        }
+    }
+
+    /// The schedule, for whoever starts the next run with it.
+    pub fn into_schedule(self) -> Schedule {
+        self.schedule
     }
 
     // Streams
 
-    /// The legacy default stream (R3).
-    pub fn legacy_stream(&self) -> StreamId {
-        self.legacy
+    /// A new context, as its legacy default stream (R3), which stands for it.
+    pub fn create_context(&mut self, name: Arc<str>) -> StreamId {
+        let id = StreamId(self.next_stream);
+        self.add_stream(name, StreamKind::Legacy, id)
     }
 
-    /// A new stream; `blocking` ones order with the legacy default stream (R3, R4).
-    pub fn create_stream(&mut self, name: Arc<str>, blocking: bool) -> StreamId {
+    /// A new stream of the context whose legacy default stream is `legacy`.
+    pub fn create_stream(
+        &mut self,
+        name: Arc<str>,
+        kind: StreamKind,
+        legacy: StreamId,
+    ) -> StreamId {
+        self.add_stream(name, kind, legacy)
+    }
+
+    fn add_stream(&mut self, name: Arc<str>, kind: StreamKind, legacy: StreamId) -> StreamId {
         let id = StreamId(self.next_stream);
         self.next_stream += 1;
         let tail = Stamp {
@@ -191,19 +238,43 @@ impl<E> Engine<E> {
             id,
             Stream {
                 name,
-                blocking,
+                kind,
+                legacy,
+                destroyed: false,
                 pending: VecDeque::new(),
                 executed: 0,
                 tail,
                 held: VecDeque::new(),
+                queries: 0,
             },
         );
         id
     }
 
+    /// Nothing more will be enqueued in `stream`; its pending work still runs (R6).
+    pub fn destroy_stream(&mut self, stream: StreamId) {
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.destroyed = true;
+        }
+    }
+
     /// The name of a stream, as reports write it.
     pub fn stream_name(&self, stream: StreamId) -> Arc<str> {
         self.streams[&stream].name.clone()
+    }
+
+    /// The legacy default stream of a stream's context.
+    pub fn legacy_of(&self, stream: StreamId) -> StreamId {
+        self.streams[&stream].legacy
+    }
+
+    /// Is `legacy` a legacy default stream that orders with the stream `other` (R3)?
+    pub fn is_ordered_by_legacy_rule(&self, legacy: StreamId, other: StreamId) -> bool {
+        self.streams[&legacy].kind == StreamKind::Legacy
+            && self
+                .streams
+                .get(&other)
+                .is_some_and(|stream| stream.legacy == legacy && stream.kind.is_blocking())
     }
 
     // Events
@@ -216,7 +287,7 @@ impl<E> Engine<E> {
             id,
             Event {
                 number: self.next_event,
-                captured: None,
+                captured: VecDeque::new(),
                 queries: 0,
             },
         );
@@ -242,20 +313,14 @@ impl<E> Engine<E> {
         site: Site,
         effect: E,
     ) -> OpId {
-        let number = self.event_number(event);
-        let op = self.enqueue(
-            stream,
-            Spec {
-                call,
-                what: What::Record(number),
-                accesses: Vec::new(),
-                effect,
-                site,
-            },
-        );
+        let what = What::Record(self.event_number(event));
+        let op = self.enqueue(stream, bare(call, what, site, effect), &[]);
         let captured = self.streams[&stream].tail.clone();
         if let Some(event) = self.events.get_mut(&event) {
-            event.captured = Some(captured);
+            if event.captured.len() == REMEMBERED_CAPTURES {
+                event.captured.pop_front();
+            }
+            event.captured.push_back(captured);
             event.queries = 0;
         }
         op
@@ -270,35 +335,51 @@ impl<E> Engine<E> {
         site: Site,
         effect: E,
     ) -> OpId {
-        let event = &self.events[&event];
-        let number = event.number;
-        let captured = event.captured.clone();
-        self.remember_wait(Wait {
+        let what = What::Wait(self.event_number(event));
+        let captured = self.event_target(event);
+        self.waits.remember(Wait {
             call,
             site: site.clone(),
             by: Some(stream),
-            on: Waited::Event(number, captured.as_ref().map(|stamp| stamp.point)),
+            on: self.waited_event(event),
             after: self.last_op,
         });
-        let spec = Spec {
-            call,
-            what: What::Wait(number),
-            accesses: Vec::new(),
-            effect,
-            site,
-        };
-        self.enqueue_after(stream, spec, captured)
+        self.enqueue(stream, bare(call, what, site, effect), &captured)
+    }
+
+    fn waited_event(&self, event: EventId) -> Waited {
+        let event = &self.events[&event];
+        let mut earlier: Vec<Stamp> = event.captured.iter().cloned().collect();
+        Waited::Event {
+            number: event.number,
+            captured: earlier.pop(),
+            earlier,
+        }
     }
 
     // Memory
 
-    /// Makes `range` an allocation; `range` overlaps no live one, and pinned ranges are whole pages.
-    pub fn allocate(&mut self, space: Space, range: Range<u64>, site: Site) -> Arc<Region> {
-        if space == Space::Pinned {
-            let changes = self.guard.insert(&range);
+    /// Makes `range` an allocation that overlaps no live one.
+    ///
+    /// `guarded` is what of it is whole pages and can be taken away from the host; with `watch` the first host access
+    /// after each operation is told as well.
+    pub fn allocate(
+        &mut self,
+        space: Space,
+        range: Range<u64>,
+        guarded: Option<Range<u64>>,
+        watch: bool,
+        site: Site,
+    ) -> Arc<Region> {
+        if space == Space::Device {
+            self.written.insert(range.start, RangeSet::new());
+        }
+        let region = self.regions.insert(space, range, guarded, site);
+        if let Some(pages) = &region.guarded {
+            let changes = self.guard.insert(pages, watch);
             self.notice_changes(changes);
         }
-        self.regions.insert(space, range, site)
+        region
     }
 
     /// The live allocation that holds `address`.
@@ -306,9 +387,9 @@ impl<E> Engine<E> {
         self.regions.find(address)
     }
 
-    /// The live allocation that starts at `address`.
-    pub fn region_at(&self, address: u64) -> Option<&Arc<Region>> {
-        self.regions.at(address)
+    /// All live allocations.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
     }
 
     /// Ends an allocation by a call that takes effect at once (R41, R42, R46).
@@ -320,64 +401,59 @@ impl<E> Engine<E> {
         let in_flight = !races.is_empty();
         if let Some(entry) = races.into_iter().next() {
             let kind = match region.space {
-                Space::Device => HazardKind::FreeDeviceInFlight,
-                Space::Pinned => HazardKind::FreeHostInFlight,
+                Space::Device | Space::Managed => HazardKind::FreeDeviceInFlight,
+                Space::Pinned | Space::Registered => HazardKind::FreeHostInFlight,
             };
-            let later = Later::Call { call, site };
+            let does = format!("ends the life of {region}");
+            let later = Party::Call { call, does, site };
             self.report(kind, entry, later, Some(region.clone()), None);
         }
-        self.regions.remove(region.range.start);
-        if region.space == Space::Pinned {
-            self.guard.remove(region.range.start);
-        }
-        self.ledger.forget(&region.range);
+        self.abandon(region);
         in_flight
     }
 
     /// Ends an allocation whose free has been enqueued with an access of kind [`AccessKind::Free`] (R45).
     pub fn free_in_stream(&mut self, region: &Arc<Region>) {
         self.regions.remove(region.range.start);
+        self.written.remove(&region.range.start);
     }
 
-    /// Ends an allocation together with everything else of its context (R70): nothing is reported.
+    /// Ends an allocation; nothing is reported.
     pub fn abandon(&mut self, region: &Arc<Region>) {
         self.regions.remove(region.range.start);
-        self.guard.remove(region.range.start);
+        self.written.remove(&region.range.start);
+        if let Some(pages) = &region.guarded {
+            // What is still guarded is opened: the pages may be the program's own.
+            let changes = self.guard.open(pages, Level::Open);
+            self.notice_changes(changes);
+            self.guard.remove(pages.start);
+        }
         self.ledger.forget(&region.range);
-    }
-
-    /// Forgets what was remembered about bytes that are allocated anew.
-    pub fn forget(&mut self, range: &Range<u64>) {
-        self.ledger.forget(range);
     }
 
     // Operations
 
-    /// Appends an operation to a stream.
-    pub fn enqueue(&mut self, stream: StreamId, spec: Spec<E>) -> OpId {
-        self.enqueue_after(stream, spec, None)
-    }
-
-    fn enqueue_after(&mut self, stream: StreamId, spec: Spec<E>, also: Option<Stamp>) -> OpId {
+    /// Appends an operation to a stream, ordered after the moments of `also` as well.
+    pub fn enqueue(&mut self, stream: StreamId, spec: Spec<E>, also: &[Stamp]) -> OpId {
         self.last_op += 1;
         let id = self.last_op;
         let mut predecessors: Vec<OpId> = Vec::new();
         let mut news = Clock::default();
-        if let Some(stamp) = also {
+        for stamp in also {
             predecessors.extend(self.pending_at(stamp.point));
             stamp.join_into(&mut news);
         }
         for other in self.legacy_partners(stream) {
-            let tail = self.streams[&other].tail.clone();
-            predecessors.extend(self.pending_at(tail.point));
+            let tail = &self.streams[&other].tail;
             tail.join_into(&mut news);
+            predecessors.extend(self.pending_at(tail.point));
         }
         news.subtract(&self.host);
 
         let entry = self
             .streams
             .get_mut(&stream)
-            .expect("streams live as long as the engine");
+            .expect("operations are enqueued in live streams only");
         predecessors.extend(entry.pending.back());
         let mut before = entry.tail.before.clone();
         if news != Clock::default() {
@@ -395,6 +471,7 @@ impl<E> Engine<E> {
         };
         entry.tail = stamp.clone();
         entry.pending.push_back(id);
+        entry.queries = 0;
         let info = Arc::new(OpInfo {
             op: id,
             call: spec.call,
@@ -403,8 +480,10 @@ impl<E> Engine<E> {
             site: spec.site,
         });
 
-        predecessors.sort_unstable();
-        predecessors.dedup();
+        if predecessors.len() > 1 {
+            predecessors.sort_unstable();
+            predecessors.dedup();
+        }
         for predecessor in &predecessors {
             if let Some(op) = self.ops.get_mut(predecessor) {
                 op.successors.push(id);
@@ -413,54 +492,71 @@ impl<E> Engine<E> {
         if predecessors.is_empty() {
             self.ready.insert(id);
         }
+        if spec.visibility == Visibility::Always {
+            self.found(id);
+        }
+        for access in &spec.accesses {
+            self.check(access, &stamp, &info);
+            self.ledger.record(access, &stamp, &info, &self.host);
+            self.hold(stream, access, stamp.point.seq);
+        }
+        if let [a, b] = &spec.accesses[..] {
+            self.check_overlap(a, b, &info);
+        }
+        let moves_bytes = spec
+            .accesses
+            .iter()
+            .any(|access| matches!(access.kind, AccessKind::Read | AccessKind::Write));
         self.ops.insert(
             id,
             Op {
-                stamp: stamp.clone(),
+                stamp,
                 effect: Some(spec.effect),
-                info: info.clone(),
-                waiting_for: predecessors.len(),
+                info,
                 predecessors,
                 successors: Vec::new(),
                 wanted: false,
+                visibility: spec.visibility,
+                moves_bytes,
+                half_done: false,
             },
         );
-
-        for access in &spec.accesses {
-            self.check(access.kind, &access.range, &stamp, &info);
-            self.ledger.record(access, &stamp, &info, &self.host);
-            let pinned = self
-                .regions
-                .find(access.range.start)
-                .is_some_and(|region| region.space == Space::Pinned);
-            if pinned && !access.range.is_empty() {
-                let writes = access.kind.is_write();
-                if let Some(stream) = self.streams.get_mut(&stream) {
-                    stream.held.push_back(Held {
-                        seq: stamp.point.seq,
-                        range: access.range.clone(),
-                        writes,
-                    });
-                }
-                let changes = self.guard.hold(&access.range, writes);
-                self.notice_changes(changes);
-            }
-        }
         id
+    }
+
+    /// Takes guarded pages away from the host until it has waited for the operation.
+    fn hold(&mut self, stream: StreamId, access: &Access, seq: u64) {
+        let guarded = self
+            .regions
+            .find(access.range.start)
+            .is_some_and(|region| region.guarded.is_some());
+        if !guarded || access.range.is_empty() {
+            return;
+        }
+        let writes = access.kind.is_write();
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.held.push_back(Held {
+                seq,
+                range: access.range.clone(),
+                writes,
+            });
+        }
+        let changes = self.guard.hold(&access.range, writes);
+        self.notice_changes(changes);
     }
 
     /// The streams whose present work an operation of `stream` is ordered after by the legacy rule (R3, R5).
     fn legacy_partners(&self, stream: StreamId) -> Vec<StreamId> {
-        if stream == self.legacy {
-            self.streams
+        let entry = &self.streams[&stream];
+        match entry.kind {
+            StreamKind::Legacy => self
+                .streams
                 .iter()
-                .filter(|(&id, other)| id != stream && other.blocking)
+                .filter(|(_, other)| other.legacy == stream && other.kind.is_blocking())
                 .map(|(&id, _)| id)
-                .collect()
-        } else if self.streams[&stream].blocking {
-            vec![self.legacy]
-        } else {
-            Vec::new()
+                .collect(),
+            StreamKind::PerThread | StreamKind::Blocking => vec![entry.legacy],
+            StreamKind::NonBlocking => Vec::new(),
         }
     }
 
@@ -475,10 +571,12 @@ impl<E> Engine<E> {
 
     /// Everything enqueued in `stream` so far; for the legacy default stream all blocking streams too (R3, R7).
     pub fn stream_target(&self, stream: StreamId) -> Target {
-        let mut target = vec![self.streams[&stream].tail.clone()];
-        if stream == self.legacy {
+        let entry = &self.streams[&stream];
+        let mut target = vec![entry.tail.clone()];
+        if entry.kind == StreamKind::Legacy {
+            let partners = self.legacy_partners(stream);
             target.extend(
-                self.legacy_partners(stream)
+                partners
                     .iter()
                     .map(|other| self.streams[other].tail.clone()),
             );
@@ -488,11 +586,25 @@ impl<E> Engine<E> {
 
     /// What the last record of `event` captured; nothing when it was never recorded (R12, R14).
     pub fn event_target(&self, event: EventId) -> Target {
-        self.events[&event].captured.iter().cloned().collect()
+        self.events[&event]
+            .captured
+            .back()
+            .cloned()
+            .into_iter()
+            .collect()
     }
 
-    /// Everything enqueued anywhere (R8).
-    pub fn device_target(&self) -> Target {
+    /// Everything enqueued in the context whose legacy default stream is `legacy` (R8).
+    pub fn context_target(&self, legacy: StreamId) -> Target {
+        self.streams
+            .values()
+            .filter(|stream| stream.legacy == legacy)
+            .map(|stream| stream.tail.clone())
+            .collect()
+    }
+
+    /// Everything enqueued anywhere.
+    pub fn everything(&self) -> Target {
         self.streams
             .values()
             .map(|stream| stream.tail.clone())
@@ -508,6 +620,11 @@ impl<E> Engine<E> {
             .collect()
     }
 
+    /// The moment of the last operation of `stream`.
+    pub fn tail(&self, stream: StreamId) -> Stamp {
+        self.streams[&stream].tail.clone()
+    }
+
     /// Has everything of `target` executed?
     pub fn is_done(&self, target: &Target) -> bool {
         target.iter().all(|stamp| {
@@ -515,6 +632,18 @@ impl<E> Engine<E> {
                 .get(&stamp.point.stream)
                 .is_none_or(|stream| stream.executed >= stamp.point.seq)
         })
+    }
+
+    /// The program asks whether `target` has executed, so it can tell when that happens.
+    pub fn observe(&mut self, target: &Target) -> bool {
+        let pending: Vec<OpId> = target
+            .iter()
+            .filter_map(|stamp| self.pending_at(stamp.point))
+            .collect();
+        for op in pending {
+            self.found(op);
+        }
+        self.is_done(target)
     }
 
     /// Makes the operations of `target`, with everything that they are ordered after, run.
@@ -538,49 +667,7 @@ impl<E> Engine<E> {
         }
     }
 
-    /// The next operation to run now, with its effect; [`Engine::complete`] must follow when the effect has happened.
-    ///
-    /// None when everything wanted has run or is running.
-    pub fn next(&mut self) -> Option<(OpId, E)> {
-        if self.runnable.is_empty() {
-            return None;
-        }
-        let index = self.schedule.pick(self.runnable.len());
-        let id = if index + 1 == self.runnable.len() {
-            self.runnable.pop_last()?
-        } else {
-            let id = *self.runnable.iter().nth(index)?;
-            self.runnable.remove(&id);
-            id
-        };
-        let effect = self.ops.get_mut(&id)?.effect.take()?;
-        Some((id, effect))
-    }
-
-    /// The effect of `op` has happened.
-    pub fn complete(&mut self, op: OpId) {
-        let Some(done) = self.ops.remove(&op) else {
-            return;
-        };
-        if let Some(stream) = self.streams.get_mut(&done.stamp.point.stream) {
-            stream.pending.pop_front();
-            stream.executed = done.stamp.point.seq;
-        }
-        for successor in done.successors {
-            let Some(next) = self.ops.get_mut(&successor) else {
-                continue;
-            };
-            next.waiting_for -= 1;
-            next.predecessors.retain(|&other| other != op);
-            if next.waiting_for == 0 {
-                if next.wanted {
-                    self.runnable.insert(successor);
-                } else {
-                    self.ready.insert(successor);
-                }
-            }
-        }
-    }
+    // Running
 
     /// Lets the schedule start ready operations at this call although nothing forces them; they run by [`Engine::next`].
     pub fn tick(&mut self) {
@@ -596,6 +683,193 @@ impl<E> Engine<E> {
         }
     }
 
+    /// The next step to perform now; [`Engine::complete`] must follow when its effect has happened.
+    ///
+    /// `forced` says that a host call waits; otherwise the step is one that the schedule takes at a call.
+    /// None when everything wanted has run or is running.
+    pub fn next(&mut self, forced: bool) -> Option<Step<E>> {
+        let id = if matches!(self.schedule, Schedule::Explore(_)) {
+            self.next_explored(forced)?
+        } else {
+            self.next_wanted()?
+        };
+        let halves = self.is_visible(id);
+        let op = self.ops.get_mut(&id)?;
+        let part = match (op.half_done, halves && op.moves_bytes) {
+            (true, _) => Part::Second,
+            (false, true) => Part::First,
+            (false, false) => Part::Whole,
+        };
+        let effect = match part {
+            Part::First => op.effect.clone()?,
+            Part::Whole | Part::Second => op.effect.take()?,
+        };
+        self.ready.remove(&id);
+        self.runnable.remove(&id);
+        Some(Step {
+            op: id,
+            part,
+            effect,
+        })
+    }
+
+    fn next_wanted(&mut self) -> Option<OpId> {
+        if self.runnable.is_empty() {
+            return None;
+        }
+        let index = self.schedule.pick(self.runnable.len());
+        if index + 1 == self.runnable.len() {
+            self.runnable.last().copied()
+        } else {
+            self.runnable.iter().nth(index).copied()
+        }
+    }
+
+    /// The next step under exploration: every visible operation is a choice, the others run as late as they can.
+    fn next_explored(&mut self, forced: bool) -> Option<OpId> {
+        if let Some(focus) = self.focus {
+            let next = self.first_step_towards(focus);
+            if next == Some(focus) || next.is_none() {
+                self.focus = None;
+            }
+            if next.is_some() {
+                return next;
+            }
+        }
+        let options = self.open_choices();
+        let wanted = self
+            .ops
+            .iter()
+            .any(|(&id, op)| op.wanted && op.effect.is_some() && self.is_visible(id));
+        if forced && !wanted {
+            return self.next_wanted();
+        }
+        if options.is_empty() {
+            return None;
+        }
+        let Schedule::Explore(explorer) = &mut self.schedule else {
+            return None;
+        };
+        let chosen = if forced {
+            explorer.choose(options.len())
+        } else {
+            // Not to run any operation now is the first choice: the first run is as late as `last`.
+            explorer.choose(options.len() + 1).checked_sub(1)?
+        };
+        self.focus = Some(options[chosen]);
+        self.next_explored(forced)
+    }
+
+    /// Visible operations that wait for no other visible one.
+    fn open_choices(&self) -> Vec<OpId> {
+        let mut options: Vec<OpId> = self
+            .ops
+            .iter()
+            .filter(|(&id, op)| op.effect.is_some() && self.is_visible(id))
+            .map(|(&id, _)| id)
+            .filter(|&id| !self.waits_for(id, |other| self.is_visible(other)))
+            .collect();
+        options.sort_unstable();
+        options
+    }
+
+    /// Does a pending operation that must come before `op` satisfy `is`?
+    fn waits_for(&self, op: OpId, is: impl Fn(OpId) -> bool) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut stack: Vec<OpId> = self.ops[&op].predecessors.clone();
+        while let Some(id) = stack.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if is(id) {
+                return true;
+            }
+            if let Some(op) = self.ops.get(&id) {
+                stack.extend(&op.predecessors);
+            }
+        }
+        false
+    }
+
+    /// The latest operation that can run now and must come before `op`, or `op` itself.
+    fn first_step_towards(&self, op: OpId) -> Option<OpId> {
+        let mut best = None;
+        let mut seen = BTreeSet::new();
+        let mut stack = vec![op];
+        while let Some(id) = stack.pop() {
+            let Some(entry) = self.ops.get(&id).filter(|_| seen.insert(id)) else {
+                continue;
+            };
+            if entry.predecessors.is_empty() && entry.effect.is_some() {
+                best = best.max(Some(id));
+            }
+            stack.extend(&entry.predecessors);
+        }
+        best
+    }
+
+    fn is_visible(&self, op: OpId) -> bool {
+        match &self.schedule {
+            Schedule::Explore(explorer) => {
+                explorer.is_visible(op)
+                    || self
+                        .ops
+                        .get(&op)
+                        .is_some_and(|op| op.visibility == Visibility::Always)
+            }
+            _ => false,
+        }
+    }
+
+    fn found(&mut self, op: OpId) {
+        if let Some(explorer) = self.explorer() {
+            explorer.found(op);
+        }
+    }
+
+    /// The search of the schedule `explore`.
+    pub fn explorer(&mut self) -> Option<&mut Explorer> {
+        match &mut self.schedule {
+            Schedule::Explore(explorer) => Some(explorer),
+            _ => None,
+        }
+    }
+
+    /// A step's effect has happened.
+    pub fn complete(&mut self, op: OpId, part: Part) {
+        if part == Part::First {
+            if let Some(half) = self.ops.get_mut(&op) {
+                half.half_done = true;
+                if half.wanted {
+                    self.runnable.insert(op);
+                } else {
+                    self.ready.insert(op);
+                }
+            }
+            return;
+        }
+        let Some(done) = self.ops.remove(&op) else {
+            return;
+        };
+        if let Some(stream) = self.streams.get_mut(&done.stamp.point.stream) {
+            stream.pending.pop_front();
+            stream.executed = done.stamp.point.seq;
+        }
+        for successor in done.successors {
+            let Some(next) = self.ops.get_mut(&successor) else {
+                continue;
+            };
+            next.predecessors.retain(|&other| other != op);
+            if next.predecessors.is_empty() {
+                if next.wanted {
+                    self.runnable.insert(successor);
+                } else {
+                    self.ready.insert(successor);
+                }
+            }
+        }
+    }
+
     /// Does the return of every call count as a wait (the schedule `eager`)?
     pub fn every_call_waits(&self) -> bool {
         self.schedule.every_call_waits()
@@ -606,7 +880,21 @@ impl<E> Engine<E> {
         for stamp in target {
             stamp.join_into(&mut self.host);
         }
-        self.release_held();
+        let mut released = Vec::new();
+        for (&id, stream) in &mut self.streams {
+            let seq = self.host.seq(id);
+            while stream.held.front().is_some_and(|held| held.seq <= seq) {
+                released.extend(stream.held.pop_front());
+            }
+        }
+        for held in released {
+            let changes = self.guard.release(&held.range, held.writes);
+            self.notice_changes(changes);
+        }
+        let host = &self.host;
+        self.streams.retain(|_, stream| {
+            !stream.destroyed || !stream.pending.is_empty() || !host.covers(stream.tail.point)
+        });
     }
 
     /// Has the host waited for everything of `target`?
@@ -623,50 +911,32 @@ impl<E> Engine<E> {
         self.order_host_after(&vec![stamp]);
     }
 
-    fn release_held(&mut self) {
-        let mut released = Vec::new();
-        for (&id, stream) in &mut self.streams {
-            let seq = self.host.seq(id);
-            while stream.held.front().is_some_and(|held| held.seq <= seq) {
-                released.extend(stream.held.pop_front());
-            }
-        }
-        for held in released {
-            let changes = self.guard.release(&held.range, held.writes);
-            self.notice_changes(changes);
-        }
-    }
-
     /// Remembers, for reports, that the host waited for a stream by `call`.
     pub fn host_waited_for_stream(&mut self, stream: StreamId, call: &'static str, site: Site) {
-        let name = self.stream_name(stream);
-        self.remember_wait(Wait {
+        let Some(entry) = self.streams.get(&stream) else {
+            return;
+        };
+        self.waits.remember(Wait {
             call,
             site,
             by: None,
-            on: Waited::Stream(name),
+            on: Waited::Stream {
+                name: entry.name.clone(),
+                per_thread: entry.kind == StreamKind::PerThread,
+            },
             after: self.last_op,
         });
     }
 
     /// Remembers, for reports, that the host waited for an event by `call`.
     pub fn host_waited_for_event(&mut self, event: EventId, call: &'static str, site: Site) {
-        let event = &self.events[&event];
-        let captured = event.captured.as_ref().map(|stamp| stamp.point);
-        self.remember_wait(Wait {
+        self.waits.remember(Wait {
             call,
             site,
             by: None,
-            on: Waited::Event(event.number, captured),
+            on: self.waited_event(event),
             after: self.last_op,
         });
-    }
-
-    fn remember_wait(&mut self, wait: Wait) {
-        if self.waits.len() == REMEMBERED_WAITS {
-            self.waits.pop_front();
-        }
-        self.waits.push_back(wait);
     }
 
     /// A query of an event: does it have to become complete now, because the program has asked often enough (R9)?
@@ -679,17 +949,49 @@ impl<E> Engine<E> {
 
     /// The same for a query of a stream.
     pub fn stream_query_exhausts_patience(&mut self, stream: StreamId) -> bool {
-        let queries = self.stream_queries.entry(stream).or_insert(0);
-        *queries += 1;
-        *queries >= QUERY_BUDGET && {
-            *queries = 0;
-            true
-        }
+        self.streams.get_mut(&stream).is_some_and(|stream| {
+            stream.queries += 1;
+            stream.queries >= QUERY_BUDGET
+        })
     }
 
     /// What reports say about a pending operation.
     pub fn info(&self, op: OpId) -> Option<&Arc<OpInfo>> {
         self.ops.get(&op).map(|op| &op.info)
+    }
+
+    /// The effect of a pending operation whose last step has not started.
+    pub fn effect(&self, op: OpId) -> Option<&E> {
+        self.ops.get(&op)?.effect.as_ref()
+    }
+
+    /// Is the pending operation `later` behind the pending operation `earlier` in one stream?
+    pub fn same_stream(&self, earlier: OpId, later: OpId) -> bool {
+        let stream = |op| self.ops.get(&op).map(|op| op.stamp.point.stream);
+        earlier < later && stream(earlier).is_some() && stream(earlier) == stream(later)
+    }
+
+    /// The context of a pending operation, as its legacy default stream.
+    pub fn context_of(&self, op: OpId) -> Option<StreamId> {
+        let stream = self.ops.get(&op)?.stamp.point.stream;
+        self.streams.get(&stream).map(|stream| stream.legacy)
+    }
+
+    /// The pending operations whose effect satisfies `wanted`, oldest first.
+    pub fn pending(&self, wanted: impl Fn(&E) -> bool) -> Vec<OpId> {
+        let mut found: Vec<OpId> = self
+            .ops
+            .iter()
+            .filter(|(_, op)| op.effect.as_ref().is_some_and(&wanted))
+            .map(|(&id, _)| id)
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Is any operation pending?
+    pub fn has_pending(&self) -> bool {
+        !self.ops.is_empty()
     }
 
     // Hazards
@@ -699,8 +1001,14 @@ impl<E> Engine<E> {
         std::mem::take(&mut self.notices)
     }
 
-    /// The host touched `address`, on a page that is guarded or watched.
-    pub fn host_touch(&mut self, address: u64, write: bool, site: Site) -> HostTouch {
+    /// The host touched `address`, on a page that is guarded or watched; `by` is the host function that did it, if one.
+    pub fn host_touch(
+        &mut self,
+        address: u64,
+        write: bool,
+        by: Option<OpId>,
+        site: Site,
+    ) -> HostTouch {
         let Some(region) = self.regions.find(address).cloned() else {
             return HostTouch::Unknown;
         };
@@ -711,29 +1019,22 @@ impl<E> Engine<E> {
         } else {
             AccessKind::Read
         };
-        let races: Vec<Entry> = self
-            .unordered(&(address..address + 1), kind)
+        let mut races = self.unordered(&(address..address + 1), kind);
+        if let Some(function) = by.and_then(|op| self.ops.get(&op)) {
+            // What the function comes after, and what comes after it, is no race (R55, R56).
+            let stamp = &function.stamp;
+            races.retain(|entry| {
+                !stamp.covers(entry.stamp.point) && !entry.stamp.covers(stamp.point)
+            });
+        }
+        for entry in &races {
+            self.found(entry.info.op);
+        }
+        let race = races
             .into_iter()
-            .filter(|entry| !self.reported.contains(&entry.info.op))
-            .collect();
-        let Some(entry) = races.into_iter().next() else {
-            let ordered = self.unordered(&region.range, AccessKind::Write).is_empty();
-            let level = if write { Level::Open } else { Level::ReadOnly };
-            // The page alone when a neighbour is guarded, all of the allocation when nothing is.
-            let range = if ordered {
-                region.range.clone()
-            } else {
-                address..address + 1
-            };
-            let changes = self
-                .guard
-                .open(&range, if ordered { level } else { Level::Open });
-            self.notice_changes(changes);
-            return if ordered {
-                HostTouch::First(region)
-            } else {
-                HostTouch::Unremarkable
-            };
+            .find(|entry| !self.reported.contains(&entry.info.op));
+        let Some(entry) = race else {
+            return self.open_page(address, region, write);
         };
         let kind = if write {
             HazardKind::WriteUnderCopy
@@ -742,7 +1043,7 @@ impl<E> Engine<E> {
         };
         let range = entry.range.clone();
         self.reported.insert(entry.info.op);
-        let later = Later::Touch {
+        let later = Party::Touch {
             address,
             write,
             site,
@@ -753,103 +1054,194 @@ impl<E> Engine<E> {
         HostTouch::Race
     }
 
+    /// Guards the allocation at `address` again, after a host function was let touch it.
+    pub fn guard_again(&mut self, address: u64) {
+        if let Some(pages) = self
+            .regions
+            .find(address)
+            .and_then(|region| region.guarded.clone())
+        {
+            let changes = self.guard.restore(&pages);
+            self.notice_changes(changes);
+        }
+    }
+
+    /// Lets a harmless access through: the page alone when something in the allocation is guarded, else all of it.
+    fn open_page(&mut self, address: u64, region: Arc<Region>, write: bool) -> HostTouch {
+        if self.unordered(&region.range, AccessKind::Write).is_empty() {
+            let level = if write { Level::Open } else { Level::ReadOnly };
+            let changes = self.guard.open(&region.range, level);
+            self.notice_changes(changes);
+            HostTouch::First { region, write }
+        } else {
+            let changes = self.guard.open(&(address..address + 1), Level::Open);
+            self.notice_changes(changes);
+            HostTouch::Unremarkable
+        }
+    }
+
+    /// What the host may do now with the guarded pages of `range`.
+    pub fn protection(&self, range: &Range<u64>) -> Vec<Change> {
+        self.guard.levels(range)
+    }
+
     /// The remembered accesses of `range` that conflict with one of `kind` by the host at this moment.
     fn unordered(&self, range: &Range<u64>, kind: AccessKind) -> Vec<Entry> {
         self.ledger
             .conflicts(range, kind, |entry| self.host.covers(entry.stamp.point))
     }
 
-    /// Reports the accesses that a new operation races with.
-    fn check(&mut self, kind: AccessKind, range: &Range<u64>, stamp: &Stamp, info: &Arc<OpInfo>) {
-        let races = self.ledger.conflicts(range, kind, |entry| {
+    /// Reports the accesses that a new operation races with, and a read of what was never written.
+    fn check(&mut self, access: &Access, stamp: &Stamp, info: &Arc<OpInfo>) {
+        if access.kind == AccessKind::Allocate {
+            // An allocation touches no bytes; whoever uses it unordered is the one that races.
+            return;
+        }
+        let races = self.ledger.conflicts(&access.range, access.kind, |entry| {
             stamp.covers(entry.stamp.point) || self.host.covers(entry.stamp.point)
         });
-        let region = self.regions.find(range.start).cloned();
-        for entry in races {
-            let hazard = HazardKind::of_streams(entry.kind, kind);
-            let later = Later::Operation {
-                info: info.clone(),
-                kind,
-                range: range.clone(),
-            };
-            self.report(
-                hazard,
-                entry,
-                later,
-                region.clone(),
-                Some(stamp.point.stream),
-            );
+        if !races.is_empty() {
+            let region = self.regions.find(access.range.start).cloned();
+            for entry in races {
+                self.found(entry.info.op);
+                self.found(info.op);
+                let kind = self.kind_of_race(&entry, access.kind, stamp);
+                let later = Party::Operation {
+                    info: info.clone(),
+                    touches: Some((access.kind, access.range.clone())),
+                };
+                self.report(kind, entry, later, region.clone(), Some(stamp.point.stream));
+            }
         }
+        self.check_written(access, info);
+    }
+
+    fn kind_of_race(&self, a: &Entry, b_kind: AccessKind, b: &Stamp) -> HazardKind {
+        let kind = HazardKind::of_streams(a.kind, b_kind);
+        let stream_kind = |stamp: &Stamp| {
+            self.streams
+                .get(&stamp.point.stream)
+                .map(|stream| stream.kind)
+        };
+        match (kind, stream_kind(&a.stamp), stream_kind(b)) {
+            (
+                HazardKind::StreamRaceRaw | HazardKind::StreamRaceWar | HazardKind::StreamRaceWaw,
+                Some(StreamKind::Legacy),
+                Some(StreamKind::NonBlocking),
+            )
+            | (
+                HazardKind::StreamRaceRaw | HazardKind::StreamRaceWar | HazardKind::StreamRaceWaw,
+                Some(StreamKind::NonBlocking),
+                Some(StreamKind::Legacy),
+            ) => HazardKind::NullStreamAssumption,
+            _ => kind,
+        }
+    }
+
+    fn check_written(&mut self, access: &Access, info: &Arc<OpInfo>) {
+        let Some(region) = self.regions.find(access.range.start) else {
+            return;
+        };
+        let Some(written) = self.written.get_mut(&region.range.start) else {
+            return;
+        };
+        match access.kind {
+            AccessKind::Write if !access.range.is_empty() => written.insert(access.range.clone()),
+            AccessKind::Read if written.gaps(&access.range).next().is_some() => {
+                let hazard = Hazard {
+                    kind: HazardKind::UninitializedRead,
+                    a: None,
+                    b: Some(Party::Operation {
+                        info: info.clone(),
+                        touches: Some((access.kind, access.range.clone())),
+                    }),
+                    region: Some(region.clone()),
+                    useless: None,
+                };
+                self.notices.push(Notice::Hazard(Box::new(hazard)));
+            }
+            _ => (),
+        }
+    }
+
+    fn check_overlap(&mut self, a: &Access, b: &Access, info: &Arc<OpInfo>) {
+        let overlap = a.range.start < b.range.end && b.range.start < a.range.end;
+        if !overlap || a.kind == b.kind {
+            return;
+        }
+        let hazard = Hazard {
+            kind: HazardKind::OverlappingCopy,
+            a: None,
+            b: Some(Party::Operation {
+                info: info.clone(),
+                touches: Some((b.kind, b.range.clone())),
+            }),
+            region: self.regions.find(b.range.start).cloned(),
+            useless: None,
+        };
+        self.notices.push(Notice::Hazard(Box::new(hazard)));
     }
 
     fn report(
         &mut self,
         kind: HazardKind,
         a: Entry,
-        b: Later,
+        b: Party,
         region: Option<Arc<Region>>,
         waiter: Option<StreamId>,
     ) {
-        let useless = self.useless_wait(&a, waiter);
+        let a_is_per_thread = self
+            .streams
+            .get(&a.stamp.point.stream)
+            .is_some_and(|stream| stream.kind == StreamKind::PerThread);
+        // An event that was waited for before it was recorded would have covered A.
+        let recorded_since: Vec<u32> = self
+            .events
+            .values()
+            .filter(|event| {
+                event
+                    .captured
+                    .back()
+                    .is_some_and(|stamp| stamp.covers(a.stamp.point))
+            })
+            .map(|event| event.number)
+            .collect();
+        let useless =
+            self.waits
+                .useless(&a.info, &a.stamp, a_is_per_thread, waiter, &recorded_since);
         self.notices.push(Notice::Hazard(Box::new(Hazard {
             kind,
-            a: a.info,
-            a_kind: a.kind,
-            a_range: a.range,
-            b,
+            a: Some(Party::Operation {
+                info: a.info,
+                touches: Some((a.kind, a.range)),
+            }),
+            b: Some(b),
             region,
             useless,
-            replay: self.settings.clone(),
         })));
-    }
-
-    /// The most telling wait since `a` was enqueued, by the host or by the stream `waiter`, and why it did not cover `a`.
-    fn useless_wait(&self, a: &Entry, waiter: Option<StreamId>) -> Option<UselessWait> {
-        self.waits
-            .iter()
-            .rev()
-            .take_while(|wait| wait.after >= a.info.op)
-            .filter(|wait| wait.by.is_none() || wait.by == waiter)
-            // Among equals the first, which is the latest.
-            .min_by_key(|wait| match &wait.on {
-                Waited::Event(_, Some(point)) if point.stream == a.stamp.point.stream => 0,
-                Waited::Event(_, Some(_)) | Waited::Stream(_) => 1,
-                // cudarc waits for events that were never recorded on nearly every first use.
-                Waited::Event(_, None) => 2,
-            })
-            .map(|wait| UselessWait {
-                call: wait.call,
-                because: match &wait.on {
-                    Waited::Event(number, None) => {
-                        format!("event {number} was never recorded, so it waited for nothing")
-                    }
-                    Waited::Event(number, Some(point)) if point.stream == a.stamp.point.stream => {
-                        format!("event {number} was recorded before A")
-                    }
-                    Waited::Event(number, Some(_)) => {
-                        format!("event {number} was recorded on another stream than A's")
-                    }
-                    Waited::Stream(name) => {
-                        format!("it waited for {name}, and A is on {}", a.info.stream)
-                    }
-                },
-                site: wait.site.clone(),
-            })
     }
 
     fn notice_changes(&mut self, changes: Vec<Change>) {
         self.notices
             .extend(changes.into_iter().map(Notice::Protect));
     }
+}
 
-    // For the rescue of an idle program
+impl StreamKind {
+    /// Does it order with the legacy default stream, without being it?
+    fn is_blocking(self) -> bool {
+        matches!(self, StreamKind::PerThread | StreamKind::Blocking)
+    }
+}
 
-    /// The oldest pending operation whose effect satisfies `wanted`.
-    pub fn oldest_pending(&self, wanted: impl Fn(&E) -> bool) -> Option<OpId> {
-        self.ops
-            .iter()
-            .filter(|(_, op)| op.effect.as_ref().is_some_and(&wanted))
-            .map(|(&id, _)| id)
-            .min()
+/// An operation that touches no bytes.
+fn bare<E>(call: &'static str, what: What, site: Site, effect: E) -> Spec<E> {
+    Spec {
+        call,
+        what,
+        accesses: Vec::new(),
+        effect,
+        site,
+        visibility: Visibility::ByRace,
     }
 }

@@ -35,37 +35,58 @@ struct Page {
     level: Level,
 }
 
+impl Page {
+    /// What those who hold the page leave to the host.
+    fn held(&self) -> Level {
+        match (self.writers, self.readers) {
+            (0, 0) => Level::Open,
+            (0, _) => Level::ReadOnly,
+            _ => Level::NoAccess,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Guarded {
+    /// Pages that nothing holds: `Open`, or `NoAccess` when the first host access is to be seen as well.
+    rest: Level,
+    pages: Vec<Page>,
+}
+
 /// The pages of all guarded allocations.
 #[derive(Debug)]
 pub struct Guard {
     page_size: u64,
-    /// Pages that nothing guards: `Open`, or `NoAccess` when the first host access is to be seen as well.
-    rest: Level,
-    regions: BTreeMap<u64, Vec<Page>>,
+    regions: BTreeMap<u64, Guarded>,
 }
 
 impl Guard {
     /// A guard for pages of `page_size` bytes.
-    ///
-    /// With `watch` the first host access after every change of the guarded operations faults too, so that a trace can
-    /// show when the host read a result.
-    pub fn new(page_size: u64, watch: bool) -> Guard {
+    pub fn new(page_size: u64) -> Guard {
         Guard {
             page_size,
-            rest: if watch { Level::NoAccess } else { Level::Open },
             regions: BTreeMap::new(),
         }
     }
 
-    /// Guards an allocation that starts at a page and is open until now; it has its last page to itself.
-    pub fn insert(&mut self, range: &Range<u64>) -> Vec<Change> {
+    /// Guards the pages of `range`, which starts at a page and is open until now; its last page belongs to it alone.
+    ///
+    /// With `watch` the first host access after every change of the guarded operations faults too, so that a trace can
+    /// show when the host read a result.
+    pub fn insert(&mut self, range: &Range<u64>, watch: bool) -> Vec<Change> {
         let count = (range.end - range.start).div_ceil(self.page_size) as usize;
         let page = Page {
             readers: 0,
             writers: 0,
             level: Level::Open,
         };
-        self.regions.insert(range.start, vec![page; count]);
+        self.regions.insert(
+            range.start,
+            Guarded {
+                rest: if watch { Level::NoAccess } else { Level::Open },
+                pages: vec![page; count],
+            },
+        );
         self.update(range, |_| ())
     }
 
@@ -100,7 +121,7 @@ impl Guard {
     /// same page, where bytes cannot be told apart.
     pub fn open(&mut self, range: &Range<u64>, level: Level) -> Vec<Change> {
         let mut changes = Vec::new();
-        self.each_page(range, |at, size, page| {
+        self.each_page(range, |at, size, page, _| {
             if page.level < level {
                 page.level = level;
                 push(&mut changes, at..at + size, level);
@@ -109,23 +130,47 @@ impl Guard {
         changes
     }
 
+    /// The protection of the guarded pages of `range`, as it was last announced.
+    pub fn levels(&self, range: &Range<u64>) -> Vec<Change> {
+        let mut levels = Vec::new();
+        let size = self.page_size;
+        for start in (range.start / size * size..range.end).step_by(size as usize) {
+            if let Some(level) = self.level(start) {
+                push(&mut levels, start..start + size, level);
+            }
+        }
+        levels
+    }
+
     /// The protection of the page that holds `address`, as it was last announced.
     pub fn level(&self, address: u64) -> Option<Level> {
-        let (&start, pages) = self.regions.range(..=address).next_back()?;
-        pages
+        let (&start, guarded) = self.regions.range(..=address).next_back()?;
+        guarded
+            .pages
             .get(((address - start) / self.page_size) as usize)
             .map(|page| page.level)
     }
 
-    fn update(&mut self, range: &Range<u64>, mut count: impl FnMut(&mut Page)) -> Vec<Change> {
-        let rest = self.rest;
+    /// Guards again what was opened of the pages of `range`, as far as something holds them.
+    pub fn restore(&mut self, range: &Range<u64>) -> Vec<Change> {
         let mut changes = Vec::new();
-        self.each_page(range, |at, size, page| {
+        self.each_page(range, |at, size, page, _| {
+            let level = page.held();
+            if level < page.level {
+                page.level = level;
+                push(&mut changes, at..at + size, level);
+            }
+        });
+        changes
+    }
+
+    fn update(&mut self, range: &Range<u64>, mut count: impl FnMut(&mut Page)) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.each_page(range, |at, size, page, rest| {
             count(page);
-            let level = match (page.writers, page.readers) {
-                (0, 0) => rest,
-                (0, _) => Level::ReadOnly,
-                _ => Level::NoAccess,
+            let level = match page.held() {
+                Level::Open => rest,
+                held => held,
             };
             if level != page.level {
                 page.level = level;
@@ -135,18 +180,24 @@ impl Guard {
         changes
     }
 
-    fn each_page(&mut self, range: &Range<u64>, mut visit: impl FnMut(u64, u64, &mut Page)) {
+    /// Visits the guarded pages of one allocation that `range` touches; the rest of `range` is not guarded.
+    fn each_page(&mut self, range: &Range<u64>, mut visit: impl FnMut(u64, u64, &mut Page, Level)) {
         let size = self.page_size;
-        let Some((&start, pages)) = self.regions.range_mut(..=range.start).next_back() else {
-            return;
-        };
         if range.is_empty() {
             return;
         }
-        let first = ((range.start - start) / size) as usize;
-        let last = ((range.end - 1 - start) / size) as usize;
-        for (index, page) in pages.iter_mut().enumerate().take(last + 1).skip(first) {
-            visit(start + index as u64 * size, size, page);
+        let Some((&start, guarded)) = self.regions.range_mut(..range.end).next_back() else {
+            return;
+        };
+        let first = (range.start.saturating_sub(start) / size) as usize;
+        let end = ((range.end - 1 - start) / size + 1) as usize;
+        let rest = guarded.rest;
+        let end = end.min(guarded.pages.len());
+        let Some(pages) = guarded.pages.get_mut(first..end) else {
+            return;
+        };
+        for (index, page) in (first as u64..).zip(pages) {
+            visit(start + index * size, size, page, rest);
         }
     }
 }
@@ -175,8 +226,8 @@ mod tests {
 
     #[test]
     fn a_page_opens_when_the_last_holder_is_gone() {
-        let mut guard = Guard::new(PAGE, false);
-        assert_eq!(guard.insert(&(0..4 * PAGE)), []);
+        let mut guard = Guard::new(PAGE);
+        assert_eq!(guard.insert(&(0..4 * PAGE), false), []);
         // Bytes of pages 1 and 2.
         let range = PAGE + 8..3 * PAGE;
         assert_eq!(guard.hold(&range, true), [change(1..3, Level::NoAccess)]);
@@ -187,8 +238,8 @@ mod tests {
 
     #[test]
     fn a_source_may_be_read_and_a_destination_may_not() {
-        let mut guard = Guard::new(PAGE, false);
-        guard.insert(&(0..PAGE));
+        let mut guard = Guard::new(PAGE);
+        guard.insert(&(0..PAGE), false);
         assert_eq!(guard.hold(&(0..1), false), [change(0..1, Level::ReadOnly)]);
         assert_eq!(guard.hold(&(8..9), true), [change(0..1, Level::NoAccess)]);
         assert_eq!(
@@ -199,8 +250,8 @@ mod tests {
 
     #[test]
     fn an_opened_page_is_guarded_again_by_the_next_operation() {
-        let mut guard = Guard::new(PAGE, false);
-        guard.insert(&(0..PAGE));
+        let mut guard = Guard::new(PAGE);
+        guard.insert(&(0..PAGE), false);
         guard.hold(&(0..PAGE), true);
         assert_eq!(
             guard.open(&(0..PAGE), Level::Open),
@@ -211,8 +262,11 @@ mod tests {
 
     #[test]
     fn watching_makes_the_first_access_visible() {
-        let mut guard = Guard::new(PAGE, true);
-        assert_eq!(guard.insert(&(0..PAGE)), [change(0..1, Level::NoAccess)]);
+        let mut guard = Guard::new(PAGE);
+        assert_eq!(
+            guard.insert(&(0..PAGE), true),
+            [change(0..1, Level::NoAccess)]
+        );
         assert_eq!(
             guard.open(&(0..PAGE), Level::Open),
             [change(0..1, Level::Open)]

@@ -17,6 +17,8 @@
 //! | [`region`] | what an address belongs to |
 //! | [`ledger`] | which operations touched which bytes and are not ordered before the host yet |
 //! | [`guard`] | which pages of pinned memory the host must not touch now |
+//! | [`waits`] | why the nearest wait did not help |
+//! | [`explore`] | all schedules of a small program, one run after the other |
 //! | [`schedule`] | which ready operation runs next, and when |
 //! | [`hazard`] | what a missing wait looks like in words |
 //! | [`engine`] | streams, events and operations: puts the above together |
@@ -26,16 +28,19 @@
 
 pub mod clock;
 pub mod engine;
+pub mod explore;
 pub mod guard;
 pub mod hazard;
 pub mod ledger;
 pub mod op;
 pub mod region;
 pub mod schedule;
+pub mod waits;
 
-pub use clock::{Point, StreamId};
-pub use engine::{Engine, EventId, HostTouch, Notice, Target};
-pub use hazard::{Hazard, HazardKind};
-pub use op::{Access, AccessKind, OpId, OpInfo, Place, Site, Spec, What};
+pub use clock::{Point, Stamp, StreamId};
+pub use engine::{Engine, EventId, HostTouch, Notice, Part, Step, StreamKind, Target};
+pub use explore::Explorer;
+pub use hazard::{Hazard, HazardKind, Party, Severity};
+pub use op::{Access, AccessKind, OpId, OpInfo, Place, Site, Spec, Visibility, What};
 pub use region::{Region, Space};
 pub use schedule::{Schedule, ScheduleError};

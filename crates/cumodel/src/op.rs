@@ -22,6 +22,8 @@ pub enum AccessKind {
     Read,
     /// Writes.
     Write,
+    /// Begins the life of the bytes (a stream-ordered allocation).
+    Allocate,
     /// Ends the life of the bytes (a stream-ordered free).
     Free,
 }
@@ -98,6 +100,10 @@ pub enum What {
     Record(u32),
     /// A stream's wait for an event, by number.
     Wait(u32),
+    /// The move of managed memory that a prefetch or an attachment asks for.
+    Migrate(Place),
+    /// The start or the end of a graph's launch.
+    Graph(&'static str),
     /// A host function.
     HostFunction,
     /// A stream-ordered allocation.
@@ -113,6 +119,8 @@ impl fmt::Display for What {
             What::Fill { bytes, to } => write!(f, "fill {} {to}", Bytes(*bytes)),
             What::Record(event) => write!(f, "record event {event}"),
             What::Wait(event) => write!(f, "wait for event {event}"),
+            What::Migrate(place) => write!(f, "migrate {place}"),
+            What::Graph(what) => write!(f, "graph {what}"),
             What::HostFunction => f.write_str("host function"),
             What::Allocate(place) => write!(f, "allocate {place}"),
             What::Free(place) => write!(f, "free {place}"),
@@ -149,6 +157,15 @@ pub struct OpInfo {
     pub site: Site,
 }
 
+/// How the program can tell when an operation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// Only by a race on its bytes.
+    ByRace,
+    /// In ways that the engine does not see: it is a function of the program, or touches pageable memory.
+    Always,
+}
+
 /// An operation to enqueue.
 #[derive(Debug)]
 pub struct Spec<E> {
@@ -163,6 +180,8 @@ pub struct Spec<E> {
     pub accesses: Vec<Access>,
     /// What the caller performs when the operation runs.
     pub effect: E,
+    /// What an exploration has to know.
+    pub visibility: Visibility,
     /// The caller.
     pub site: Site,
 }

@@ -12,8 +12,19 @@ use crate::op::Site;
 pub enum Space {
     /// Device memory.
     Device,
-    /// Page-locked host memory.
+    /// Page-locked host memory of the driver's.
     Pinned,
+    /// Host memory of the program's that it has registered.
+    Registered,
+    /// Managed memory.
+    Managed,
+}
+
+impl Space {
+    /// Can the host load and store it?
+    pub fn is_host(self) -> bool {
+        self != Space::Device
+    }
 }
 
 impl fmt::Display for Space {
@@ -21,6 +32,8 @@ impl fmt::Display for Space {
         f.write_str(match self {
             Space::Device => "device",
             Space::Pinned => "pinned",
+            Space::Registered => "registered",
+            Space::Managed => "managed",
         })
     }
 }
@@ -34,6 +47,8 @@ pub struct Region {
     pub number: u32,
     /// First byte and one past the last.
     pub range: Range<u64>,
+    /// The whole pages of it that can be taken away from the host; nothing for device memory.
+    pub guarded: Option<Range<u64>>,
     /// Where the program allocated it.
     pub site: Site,
 }
@@ -48,22 +63,25 @@ impl fmt::Display for Region {
 #[derive(Debug, Default)]
 pub struct Regions {
     by_start: BTreeMap<u64, Arc<Region>>,
-    devices: u32,
-    pinned: u32,
+    counts: [u32; 4],
 }
 
 impl Regions {
     /// Adds an allocation of `range`, which overlaps no live one.
-    pub fn insert(&mut self, space: Space, range: Range<u64>, site: Site) -> Arc<Region> {
-        let count = match space {
-            Space::Device => &mut self.devices,
-            Space::Pinned => &mut self.pinned,
-        };
+    pub fn insert(
+        &mut self,
+        space: Space,
+        range: Range<u64>,
+        guarded: Option<Range<u64>>,
+        site: Site,
+    ) -> Arc<Region> {
+        let count = &mut self.counts[space as usize];
         *count += 1;
         let region = Arc::new(Region {
             space,
             number: *count,
             range,
+            guarded,
             site,
         });
         self.by_start.insert(region.range.start, region.clone());
@@ -77,8 +95,24 @@ impl Regions {
     }
 
     /// The live allocation that starts at `address`.
-    pub fn at(&self, address: u64) -> Option<&Arc<Region>> {
+    pub fn starting_at(&self, address: u64) -> Option<&Arc<Region>> {
         self.by_start.get(&address)
+    }
+
+    /// The live allocations that overlap `range`.
+    pub fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Arc<Region>> {
+        let start = range.start;
+        self.by_start
+            .range(..range.end)
+            .map(|(_, region)| region)
+            .rev()
+            // Allocations do not overlap, so the first that ends too early ends the search.
+            .take_while(move |region| region.range.end > start)
+    }
+
+    /// All live allocations, by address.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Region>> {
+        self.by_start.values()
     }
 
     /// Removes the allocation that starts at `address`.
@@ -94,8 +128,8 @@ mod tests {
     #[test]
     fn an_allocation_is_found_by_any_of_its_bytes_and_by_no_other() {
         let mut regions = Regions::default();
-        regions.insert(Space::Device, 100..200, Site::default());
-        regions.insert(Space::Pinned, 200..300, Site::default());
+        regions.insert(Space::Device, 100..200, None, Site::default());
+        regions.insert(Space::Pinned, 200..300, None, Site::default());
         let name = |address| regions.find(address).map(|region| region.to_string());
         assert_eq!(name(99), None);
         assert_eq!(name(100).as_deref(), Some("device #1"));

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::explore::Explorer;
+
 /// Which ready operation runs next, and whether any runs before it must.
 ///
 /// Whatever is chosen, an operation runs only after everything it is ordered after, so every choice is legal.
@@ -24,6 +26,8 @@ pub enum Schedule {
         /// The generator's state.
         rng: fastrand::Rng,
     },
+    /// Every order that can make a difference, one after the other, over repeated runs of the program.
+    Explore(Explorer),
 }
 
 impl Schedule {
@@ -38,7 +42,7 @@ impl Schedule {
     /// Which of `count` ready operations, oldest first, runs next? `count` is not 0.
     pub fn pick(&mut self, count: usize) -> usize {
         match self {
-            Schedule::Last => count - 1,
+            Schedule::Last | Schedule::Explore(_) => count - 1,
             Schedule::Eager | Schedule::Fifo => 0,
             Schedule::Random { rng, .. } => rng.usize(..count),
         }
@@ -47,7 +51,7 @@ impl Schedule {
     /// Does a ready operation run at this call although nothing forces it?
     pub fn runs_unforced(&mut self) -> bool {
         match self {
-            Schedule::Last | Schedule::Fifo => false,
+            Schedule::Last | Schedule::Fifo | Schedule::Explore(_) => false,
             Schedule::Eager => true,
             Schedule::Random { rng, .. } => rng.bool(),
         }
@@ -66,13 +70,14 @@ impl fmt::Display for Schedule {
             Schedule::Eager => f.write_str("eager"),
             Schedule::Fifo => f.write_str("fifo"),
             Schedule::Random { seed, .. } => write!(f, "random:{seed}"),
+            Schedule::Explore(_) => f.write_str("explore"),
         }
     }
 }
 
 /// A schedule that does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("\"{0}\" is no schedule; the schedules are last, eager, fifo and random:SEED with a number for SEED")]
+#[error("\"{0}\" is no schedule; the schedules are last, eager, fifo, random:SEED with a number for SEED, and explore")]
 pub struct ScheduleError(String);
 
 impl FromStr for Schedule {
@@ -83,6 +88,7 @@ impl FromStr for Schedule {
             "last" => Ok(Schedule::Last),
             "eager" => Ok(Schedule::Eager),
             "fifo" => Ok(Schedule::Fifo),
+            "explore" => Ok(Schedule::Explore(Explorer::default())),
             _ => text
                 .strip_prefix("random:")
                 .and_then(|seed| seed.parse().ok())
@@ -98,7 +104,7 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_others_are_refused() {
-        for name in ["last", "eager", "fifo", "random:7"] {
+        for name in ["last", "eager", "fifo", "random:7", "explore"] {
             assert_eq!(
                 name.parse::<Schedule>()
                     .map(|s| s.to_string())

@@ -3,13 +3,25 @@
 use std::ffi::{c_uchar, c_uint, c_ushort, c_void};
 use std::slice;
 
-use cumodel::{AccessKind, Target, What};
+use cumodel::hazard::{HazardKind, Party};
+use cumodel::{StreamId, Target, Visibility, What};
 
-use super::{call, Call, Handle, NULL_STREAM};
+use super::{accesses, call, Call, Handle, NULL_STREAM};
+use crate::config::Pageable;
+use crate::memory::Place;
 use crate::run::settle;
 use crate::site::capture;
-use crate::state::{Effect, Place};
+use crate::state::{Copy, Effect};
 use crate::Code;
+
+/// An address, and whether the program passes it as one of the device.
+#[derive(Clone, Copy)]
+enum Address {
+    Host(u64),
+    Device(u64),
+    /// Unified: the driver finds out.
+    Either(u64),
+}
 
 /// Copies device to host, in stream order (R20 for pinned destinations, R21 for pageable ones).
 #[no_mangle]
@@ -20,7 +32,13 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     stream: Handle,
 ) -> u32 {
     call("cuMemcpyDtoHAsync_v2", |call| {
-        call.copy(to as u64, from, bytes, stream).map(drop)
+        call.copy(
+            Address::Host(to as u64),
+            Address::Device(from),
+            bytes,
+            stream,
+        )
+        .map(drop)
     })
 }
 
@@ -33,7 +51,13 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     stream: Handle,
 ) -> u32 {
     call("cuMemcpyHtoDAsync_v2", |call| {
-        call.copy(to, from as u64, bytes, stream).map(drop)
+        call.copy(
+            Address::Device(to),
+            Address::Host(from as u64),
+            bytes,
+            stream,
+        )
+        .map(drop)
     })
 }
 
@@ -46,7 +70,8 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     stream: Handle,
 ) -> u32 {
     call("cuMemcpyDtoDAsync_v2", |call| {
-        call.copy(to, from, bytes, stream).map(drop)
+        call.copy(Address::Device(to), Address::Device(from), bytes, stream)
+            .map(drop)
     })
 }
 
@@ -54,7 +79,8 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
 #[no_mangle]
 pub unsafe extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream: Handle) -> u32 {
     call("cuMemcpyAsync", |call| {
-        call.copy(to, from, bytes, stream).map(drop)
+        call.copy(Address::Either(to), Address::Either(from), bytes, stream)
+            .map(drop)
     })
 }
 
@@ -62,7 +88,7 @@ pub unsafe extern "C" fn cuMemcpyAsync(to: u64, from: u64, bytes: usize, stream:
 #[no_mangle]
 pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usize) -> u32 {
     call("cuMemcpyDtoH_v2", |call| {
-        call.copy_and_wait(to as u64, from, bytes)
+        call.copy_and_wait(Address::Host(to as u64), Address::Device(from), bytes)
     })
 }
 
@@ -70,7 +96,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, bytes: usiz
 #[no_mangle]
 pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: usize) -> u32 {
     call("cuMemcpyHtoD_v2", |call| {
-        call.copy_and_wait(to, from as u64, bytes)
+        call.copy_and_wait(Address::Device(to), Address::Host(from as u64), bytes)
     })
 }
 
@@ -78,14 +104,148 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, bytes: us
 #[no_mangle]
 pub unsafe extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> u32 {
     call("cuMemcpyDtoD_v2", |call| {
-        call.copy(to, from, bytes, NULL_STREAM).map(drop)
+        call.copy(
+            Address::Device(to),
+            Address::Device(from),
+            bytes,
+            NULL_STREAM,
+        )
+        .map(drop)
     })
 }
 
 /// Copies between any two places on the legacy default stream, and waits as the function for those places does.
 #[no_mangle]
 pub unsafe extern "C" fn cuMemcpy(to: u64, from: u64, bytes: usize) -> u32 {
-    call("cuMemcpy", |call| call.copy_and_wait(to, from, bytes))
+    call("cuMemcpy", |call| {
+        call.copy_and_wait(Address::Either(to), Address::Either(from), bytes)
+    })
+}
+
+/// Copies between the memory of two devices, in stream order.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpyPeerAsync(
+    to: u64,
+    _to_context: Handle,
+    from: u64,
+    _from_context: Handle,
+    bytes: usize,
+    stream: Handle,
+) -> u32 {
+    call("cuMemcpyPeerAsync", |call| {
+        call.copy(Address::Device(to), Address::Device(from), bytes, stream)
+            .map(drop)
+    })
+}
+
+/// Copies between the memory of two devices on the legacy default stream.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpyPeer(
+    to: u64,
+    _to_context: Handle,
+    from: u64,
+    _from_context: Handle,
+    bytes: usize,
+) -> u32 {
+    call("cuMemcpyPeer", |call| {
+        call.copy(
+            Address::Device(to),
+            Address::Device(from),
+            bytes,
+            NULL_STREAM,
+        )
+        .map(drop)
+    })
+}
+
+/// The attributes of some copies of a batch (CUmemcpyAttributes).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct BatchAttributes {
+    /// When the source may be read: 1 in stream order, 2 during the call, 3 at any time.
+    pub source_order: c_uint,
+    /// Hints about where the two places are.
+    pub hints: [[i32; 2]; 2],
+    /// Whether to prefer overlap with computation.
+    pub flags: c_uint,
+}
+
+/// Enqueues many copies that are not ordered with each other.
+#[no_mangle]
+pub unsafe extern "C" fn cuMemcpyBatchAsync(
+    to: *const u64,
+    from: *const u64,
+    sizes: *const usize,
+    count: usize,
+    attributes: *const BatchAttributes,
+    attribute_starts: *const usize,
+    attribute_count: usize,
+    failed: *mut usize,
+    stream: Handle,
+) -> u32 {
+    call("cuMemcpyBatchAsync", |call| {
+        if !failed.is_null() {
+            // SAFETY: by the manual, a valid pointer or null.
+            unsafe { failed.write(usize::MAX) };
+        }
+        let nothing = [
+            to.cast::<()>(),
+            from.cast(),
+            sizes.cast(),
+            attributes.cast(),
+            attribute_starts.cast(),
+        ]
+        .iter()
+        .any(|pointer| pointer.is_null());
+        if count == 0 || nothing || attribute_count == 0 || attribute_count > count {
+            let why = "a list is null or empty, or there are more attributes than copies";
+            return Err(call.refuse(Code::InvalidValue, why));
+        }
+        if matches!(stream, 0 | 1) {
+            let why = "batches are not allowed on the legacy default stream";
+            return Err(call.refuse(Code::InvalidValue, why));
+        }
+        // SAFETY: by the manual, the lists have these lengths.
+        let (to, from, sizes, attributes, starts) = unsafe {
+            (
+                slice::from_raw_parts(to, count),
+                slice::from_raw_parts(from, count),
+                slice::from_raw_parts(sizes, count),
+                slice::from_raw_parts(attributes, attribute_count),
+                slice::from_raw_parts(attribute_starts, attribute_count),
+            )
+        };
+        if starts[0] != 0
+            || starts.windows(2).any(|pair| pair[0] >= pair[1])
+            || starts[attribute_count - 1] >= count
+        {
+            let why = "the attributes' first copies do not start at 0 and rise";
+            return Err(call.refuse(Code::InvalidValue, why));
+        }
+        if attributes
+            .iter()
+            .any(|attribute| !(1..=3).contains(&attribute.source_order))
+        {
+            return Err(call.refuse(Code::InvalidValue, "a source access order is not 1, 2 or 3"));
+        }
+        call.batch(
+            to,
+            from,
+            sizes,
+            |copy| {
+                let index = starts.iter().rposition(|&start| start <= copy).unwrap_or(0);
+                attributes[index].source_order
+            },
+            stream,
+        )
+        .map_err(|(index, code)| {
+            if !failed.is_null() {
+                // SAFETY: as above.
+                unsafe { failed.write(index) };
+            }
+            code
+        })
+    })
 }
 
 /// Fills with a byte, in stream order (R35).
@@ -151,72 +311,191 @@ pub unsafe extern "C" fn cuMemsetD32_v2(to: u64, value: c_uint, count: usize) ->
     })
 }
 
-/// An operation that was just enqueued.
-struct Enqueued {
-    /// Its moment, to wait for.
+/// An operation that was just submitted.
+struct Submitted {
+    /// Its moment, to wait for; empty when it was captured.
     target: Target,
     /// Does the synchronous form of the function wait for it?
     host_waits: bool,
 }
 
 impl Call {
-    fn place(&self, address: u64, bytes: usize) -> Result<Place, Code> {
-        self.state.place(address, bytes).map_err(|code| {
-            let why = format!("{bytes} bytes at {address:#x} are not inside one live allocation");
-            self.refuse(code, &why)
-        })
+    fn place(&mut self, address: Address, bytes: usize) -> Result<Place, Code> {
+        let (value, device) = match address {
+            Address::Host(value) | Address::Either(value) => (value, false),
+            Address::Device(value) => (value, true),
+        };
+        let state = &*self.state;
+        match state.memory.place(&state.engine, value, bytes, device) {
+            Ok(place) => Ok(place),
+            Err(code) => Err(self.refuse_address(code, value, bytes)),
+        }
     }
 
-    fn copy(&mut self, to: u64, from: u64, bytes: usize, stream: Handle) -> Result<Enqueued, Code> {
+    /// Refuses an address; one in memory that has been freed is reported (H06).
+    fn refuse_address(&mut self, code: Code, address: u64, bytes: usize) -> Code {
+        let why = format!("{bytes} bytes at {address:#x} are not inside one live allocation");
+        let live = self.state.engine.region(address).is_some();
+        let ended = self.state.memory.ended(address).filter(|_| !live).cloned();
+        let Some(ended) = ended else {
+            return self.refuse(code, &why);
+        };
+        let a = Party::Call {
+            call: ended.call,
+            does: format!("ends the life of {}", ended.region),
+            site: ended.site,
+        };
+        self.refuse_with(code, HazardKind::UseAfterFree, &why, Some(a))
+    }
+
+    fn copy(
+        &mut self,
+        to: Address,
+        from: Address,
+        bytes: usize,
+        stream: Handle,
+    ) -> Result<Submitted, Code> {
         let stream = self.stream(stream)?;
         let from = self.place(from, bytes)?;
         let to = self.place(to, bytes)?;
-        let mut accesses = Vec::with_capacity(2);
-        accesses.extend(from.access(bytes, AccessKind::Read));
-        accesses.extend(to.access(bytes, AccessKind::Write));
+        self.copy_places(&to, &from, bytes, stream)
+    }
+
+    fn copy_places(
+        &mut self,
+        to: &Place,
+        from: &Place,
+        bytes: usize,
+        stream: StreamId,
+    ) -> Result<Submitted, Code> {
         let what = What::Copy {
             bytes: bytes as u64,
             from: from.describe(),
             to: to.describe(),
         };
-        let staged = from.is_pageable() && !to.is_pageable();
-        let effect = if staged && bytes > 0 {
-            // R23: a pageable source is read at the call, whatever is queued before the copy.
-            // SAFETY: the caller of the driver function promises that the source holds `bytes` bytes.
-            let contents = unsafe { slice::from_raw_parts(from.address() as *const u8, bytes) };
-            Effect::Staged {
-                contents: contents.into(),
-                to: to.address(),
-            }
+        let between_hosts = from.is_host() && to.is_host();
+        let touches_pageable = from.is_pageable() || to.is_pageable();
+        // A captured copy runs at a launch, when nothing is staged for it any more.
+        let captured = self.state.graphs.status(stream).is_some();
+        let staged = self.state.config.pageable() == Pageable::Staged && !captured;
+        let read_now = staged && from.is_pageable() && !to.is_pageable() && bytes > 0;
+        let effect = if read_now {
+            staged_copy(from, to, bytes)
         } else {
-            Effect::Copy {
+            Effect::Copy(Copy {
                 from: from.address(),
                 to: to.address(),
                 bytes,
-            }
+                registered: [from.registered_pages(), to.registered_pages()],
+            })
         };
-        let op = self.enqueue(stream, what, accesses, effect);
-        let target = self.state.engine.op_target(op);
-        if to.is_pageable() {
+        let visibility = if touches_pageable && !staged {
+            Visibility::Always
+        } else {
+            Visibility::ByRace
+        };
+        let finish_now = !captured && (between_hosts || to.is_pageable() && staged);
+        let list = accesses(Some((from, bytes)), (to, bytes));
+        let op = self.submit(stream, what, list, effect, visibility)?;
+        let target = op.map_or_else(Vec::new, |op| self.state.engine.op_target(op));
+        if finish_now {
             // R21: the copy is complete when the call returns, but no manual promises it: it has run, and is still not
             // ordered before anything that follows.
+            if let Some(op) = op {
+                self.state.expect_a_wait_for(op);
+            }
             settle(&mut self.state, &target);
-            if from.is_pageable() {
-                // R24: between two pageable places the call is fully synchronous.
+            if between_hosts {
+                // R24: between two places of the host the call is fully synchronous.
                 self.state.host_waited(&target);
             }
         }
-        Ok(Enqueued {
+        Ok(Submitted {
             target,
-            host_waits: !staged && !(from.is_device() && to.is_device()),
+            host_waits: !read_now && !(from.is_device() && to.is_device()),
         })
     }
 
-    fn copy_and_wait(&mut self, to: u64, from: u64, bytes: usize) -> Result<(), Code> {
+    fn copy_and_wait(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Code> {
+        let stream = self.stream(NULL_STREAM)?;
+        self.not_capturing(stream)?;
         let copy = self.copy(to, from, bytes, NULL_STREAM)?;
         if copy.host_waits {
             self.wait(&copy.target, "default stream", &capture());
         }
+        Ok(())
+    }
+
+    /// The copies of a batch: each after the stream's work, none after another; the stream goes on after all.
+    fn batch(
+        &mut self,
+        to: &[u64],
+        from: &[u64],
+        sizes: &[usize],
+        source_order: impl Fn(usize) -> c_uint,
+        stream: Handle,
+    ) -> Result<(), (usize, Code)> {
+        const IN_STREAM_ORDER: c_uint = 1;
+        let first = |code| (0, code);
+        let id = self.stream(stream).map_err(first)?;
+        self.not_capturing(id).map_err(first)?;
+        let mut places = Vec::with_capacity(to.len());
+        for (index, ((&to, &from), &bytes)) in to.iter().zip(from).zip(sizes).enumerate() {
+            let from = self
+                .place(Address::Either(from), bytes)
+                .map_err(|code| (index, code))?;
+            let to = self
+                .place(Address::Either(to), bytes)
+                .map_err(|code| (index, code))?;
+            places.push((to, from, bytes));
+        }
+        let legacy = self.state.engine.legacy_of(id);
+        let site = capture();
+        let bare = |what| cumodel::Spec {
+            call: "cuMemcpyBatchAsync",
+            what: What::Graph(what),
+            accesses: Vec::new(),
+            effect: Effect::Nothing,
+            site: site.clone(),
+            visibility: Visibility::ByRace,
+        };
+        self.state.enqueue(id, bare("batch starts"), &[]);
+        let start = self.state.engine.tail(id);
+        let mut ends = Vec::with_capacity(places.len());
+        for (index, (to, from, bytes)) in places.iter().enumerate() {
+            let lane = self.state.engine.create_stream(
+                format!("batch copy {}", index + 1).into(),
+                cumodel::StreamKind::NonBlocking,
+                legacy,
+            );
+            let early = source_order(index) != IN_STREAM_ORDER && *bytes > 0;
+            let effect = if early {
+                staged_copy(from, to, *bytes)
+            } else {
+                Effect::Copy(Copy {
+                    from: from.address(),
+                    to: to.address(),
+                    bytes: *bytes,
+                    registered: [from.registered_pages(), to.registered_pages()],
+                })
+            };
+            let spec = cumodel::Spec {
+                call: "cuMemcpyBatchAsync",
+                what: What::Copy {
+                    bytes: *bytes as u64,
+                    from: from.describe(),
+                    to: to.describe(),
+                },
+                accesses: accesses(Some((from, *bytes)), (to, *bytes)),
+                effect,
+                site: site.clone(),
+                visibility: Visibility::ByRace,
+            };
+            self.state.enqueue(lane, spec, std::slice::from_ref(&start));
+            ends.push(self.state.engine.tail(lane));
+            self.state.engine.destroy_stream(lane);
+        }
+        self.state.enqueue(id, bare("batch ends"), &ends);
         Ok(())
     }
 
@@ -227,7 +506,7 @@ impl Call {
         width: usize,
         count: usize,
         stream: Handle,
-    ) -> Result<Enqueued, Code> {
+    ) -> Result<Submitted, Code> {
         let stream = self.stream(stream)?;
         if !to.is_multiple_of(width as u64) {
             let why = format!("the address {to:#x} is not a multiple of {width}");
@@ -236,25 +515,21 @@ impl Call {
         let Some(bytes) = count.checked_mul(width) else {
             return Err(self.refuse(Code::InvalidValue, "the size overflows"));
         };
-        let to = self.place(to, bytes)?;
-        if to.is_pageable() && bytes > 0 {
-            let why = "the address is pageable memory, which a memset cannot reach";
-            return Err(self.refuse(Code::InvalidValue, why));
-        }
+        let to = self.place(Address::Device(to), bytes)?;
         let what = What::Fill {
             bytes: bytes as u64,
             to: to.describe(),
         };
-        let accesses = to.access(bytes, AccessKind::Write).into_iter().collect();
         let effect = Effect::Fill {
             to: to.address(),
             value,
             width,
             count,
         };
-        let op = self.enqueue(stream, what, accesses, effect);
-        Ok(Enqueued {
-            target: self.state.engine.op_target(op),
+        let list = accesses(None, (&to, bytes));
+        let op = self.submit(stream, what, list, effect, Visibility::ByRace)?;
+        Ok(Submitted {
+            target: op.map_or_else(Vec::new, |op| self.state.engine.op_target(op)),
             host_waits: !to.is_device(),
         })
     }
@@ -271,5 +546,17 @@ impl Call {
             self.wait(&fill.target, "default stream", &capture());
         }
         Ok(())
+    }
+}
+
+/// A copy whose source is read now, whatever is queued before it (R23).
+fn staged_copy(from: &Place, to: &Place, bytes: usize) -> Effect {
+    // SAFETY: the caller of the driver function promises that a pageable source holds `bytes` bytes, and the engine's
+    // view of an allocation is always readable.
+    let contents = unsafe { slice::from_raw_parts(from.address() as *const u8, bytes) };
+    Effect::Staged {
+        contents: contents.into(),
+        source: from.address(),
+        to: to.address(),
     }
 }

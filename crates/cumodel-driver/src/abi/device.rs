@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::{call, enter, give};
+use crate::config::Machine;
 use crate::state::lock;
 use crate::Code;
 
@@ -10,12 +11,6 @@ use crate::Code;
 const CUDA_VERSION: c_int = 12080;
 const NAME: &[u8] = b"Model device (no GPU)\0";
 const UUID: [u8; 16] = *b"cumodel device 0";
-
-/// Which model of a driver this is; no real driver exports it.
-#[no_mangle]
-pub extern "C" fn cumodel_version() -> *const c_char {
-    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
-}
 
 /// Initializes the driver.
 #[no_mangle]
@@ -38,15 +33,16 @@ pub unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> u32 {
     })
 }
 
-fn check_device(device: c_int) -> Result<(), Code> {
-    if !lock().initialized {
+/// The number of a device, which is also its handle.
+pub(super) fn check_device(device: c_int) -> Result<usize, Code> {
+    let state = lock();
+    if !state.initialized {
         return Err(Code::NotInitialized);
     }
-    if device == 0 {
-        Ok(())
-    } else {
-        Err(Code::InvalidDevice)
-    }
+    usize::try_from(device)
+        .ok()
+        .filter(|&device| device < state.config.devices)
+        .ok_or(Code::InvalidDevice)
 }
 
 /// The handle of a device.
@@ -64,8 +60,9 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> u32 
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> u32 {
     enter("cuDeviceGetCount", || {
         check_device(0)?;
+        let devices = lock().config.devices as c_int;
         // SAFETY: the manual's requirement on the out-pointer.
-        unsafe { give(count, 1) }
+        unsafe { give(count, devices) }
     })
 }
 
@@ -91,9 +88,11 @@ pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, devic
 #[no_mangle]
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut [u8; 16], device: c_int) -> u32 {
     enter("cuDeviceGetUuid", || {
-        check_device(device)?;
+        let number = check_device(device)?;
+        let mut value = UUID;
+        value[15] += number as u8;
         // SAFETY: the manual's requirement on the out-pointer.
-        unsafe { give(uuid, UUID) }
+        unsafe { give(uuid, value) }
     })
 }
 
@@ -108,8 +107,8 @@ pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) 
 #[no_mangle]
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) -> u32 {
     enter("cuDeviceTotalMem_v2", || {
-        check_device(device)?;
-        let (_, total) = lock().device_memory();
+        let number = check_device(device)?;
+        let (_, total) = lock().memory.of_device(number);
         // SAFETY: the manual's requirement on the out-pointer.
         unsafe { give(bytes, total) }
     })
@@ -124,29 +123,48 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
 ) -> u32 {
     enter("cuDeviceGetAttribute", || {
         check_device(device)?;
-        let known = attribute_value(attribute).ok_or(Code::InvalidValue)?;
+        let state = lock();
+        let known = state
+            .config
+            .attributes
+            .get(&attribute)
+            .copied()
+            .or_else(|| attribute_of(state.config.machine, attribute))
+            .ok_or(Code::InvalidValue)?;
         // SAFETY: the manual's requirement on the out-pointer.
         unsafe { give(value, known) }
     })
 }
 
-/// The profile `discrete`: a PCIe GPU with its own page tables.
-///
+/// Can one device reach the memory of another?
+#[no_mangle]
+pub unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> u32 {
+    enter("cuDeviceCanAccessPeer", || {
+        let (device, peer) = (check_device(device)?, check_device(peer)?);
+        // SAFETY: the manual's requirement on the out-pointer.
+        unsafe { give(can, c_int::from(device != peer)) }
+    })
+}
+
 /// What is not modelled is said to be unsupported (0), so that a program that asks first takes another path.
-fn attribute_value(attribute: c_int) -> Option<c_int> {
+fn attribute_of(machine: Machine, attribute: c_int) -> Option<c_int> {
     const LAST_ATTRIBUTE: c_int = 149;
+    let coherent = c_int::from(machine == Machine::Coherent);
     Some(match attribute {
-        1 | 2 | 3 => 1024,      // MAX_THREADS_PER_BLOCK, MAX_BLOCK_DIM_X, _Y
-        4 => 64,                // MAX_BLOCK_DIM_Z
-        5 => i32::MAX,          // MAX_GRID_DIM_X
-        6 | 7 => 65_535,        // MAX_GRID_DIM_Y, _Z
-        10 => 32,               // WARP_SIZE
+        1..=3 => 1024,              // MAX_THREADS_PER_BLOCK, MAX_BLOCK_DIM_X, _Y
+        4 => 64,                    // MAX_BLOCK_DIM_Z
+        5 => i32::MAX,              // MAX_GRID_DIM_X
+        6 | 7 => 65_535,            // MAX_GRID_DIM_Y, _Z
+        10 => 32,                   // WARP_SIZE
         15 | 19 | 31 | 41 => 1, // GPU_OVERLAP, CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING
         16 => 1,                // MULTIPROCESSOR_COUNT
         40 => 2,                // ASYNC_ENGINE_COUNT
         75 => 8,                // COMPUTE_CAPABILITY_MAJOR
-        115 => 1,               // MEMORY_POOLS_SUPPORTED
-        134 => -1,              // HOST_NUMA_ID: no nearest node
+        83 | 89 => 1,           // MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS
+        88 | 100 | 101 => coherent, // PAGEABLE_MEMORY_ACCESS, …_USES_HOST_PAGE_TABLES, DIRECT_MANAGED_MEM_ACCESS_FROM_HOST
+        91 | 99 => 1, // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, HOST_REGISTER_SUPPORTED
+        115 => 1,     // MEMORY_POOLS_SUPPORTED
+        134 => coherent - 1, // HOST_NUMA_ID: no nearest node on the discrete machine, node 0 on the coherent one
         1..=LAST_ATTRIBUTE => 0,
         _ => return None,
     })

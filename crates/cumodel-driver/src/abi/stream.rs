@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use cumodel::What;
+use cumodel::{Visibility, What};
 
 use super::{call, give, Handle, NULL_STREAM, PER_THREAD_STREAM};
+use crate::graph::EventState;
 use crate::host_function::HostFunction;
 use crate::site::capture;
 use crate::state::Effect;
@@ -35,11 +36,14 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
 /// `stream` is null or valid for a write.
 unsafe fn create(name: &'static str, stream: *mut Handle, flags: c_uint, priority: c_int) -> u32 {
     call(name, |call| {
-        call.need_context()?;
+        let context = call.context()?;
         if flags & !NON_BLOCKING != 0 {
             return Err(call.refuse(Code::InvalidValue, "the flags are neither 0 nor 1"));
         }
-        let handle = call.state.create_stream(flags, priority);
+        if stream.is_null() {
+            return Err(call.refuse(Code::InvalidValue, "the out-pointer is null"));
+        }
+        let handle = call.state.create_stream(context, flags, priority);
         // SAFETY: by the caller's promise.
         unsafe { give(stream, handle) }
     })
@@ -49,9 +53,10 @@ unsafe fn create(name: &'static str, stream: *mut Handle, flags: c_uint, priorit
 #[no_mangle]
 pub unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> u32 {
     call("cuStreamDestroy_v2", |call| {
-        call.state.destroy_stream(stream).map_err(|code| {
-            call.refuse(code, "the stream handle stands for no live created stream")
-        })
+        match call.state.destroy_stream(stream, capture()) {
+            Ok(()) => Ok(()),
+            Err(code) => Err(call.refuse_handle(code, stream, "created stream")),
+        }
     })
 }
 
@@ -60,13 +65,13 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(stream: Handle) -> u32 {
 pub unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> u32 {
     call("cuStreamSynchronize", |call| {
         let id = call.stream(stream)?;
+        call.not_capturing(id)?;
         let target = call.state.engine.stream_target(id);
         let name = call.state.engine.stream_name(id);
         let site = capture();
         call.wait(&target, &name, &site);
-        call.state
-            .engine
-            .host_waited_for_stream(id, call.name, site);
+        let function = call.name;
+        call.state.engine.host_waited_for_stream(id, function, site);
         Ok(())
     })
 }
@@ -76,8 +81,9 @@ pub unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> u32 {
 pub unsafe extern "C" fn cuStreamQuery(stream: Handle) -> u32 {
     call("cuStreamQuery", |call| {
         let id = call.stream(stream)?;
+        call.not_capturing(id)?;
         let target = call.state.engine.stream_target(id);
-        let done = call.state.engine.is_done(&target);
+        let done = call.state.engine.observe(&target);
         if !done && !call.state.engine.stream_query_exhausts_patience(id) {
             return Err(Code::NotReady);
         }
@@ -96,10 +102,38 @@ pub unsafe extern "C" fn cuStreamWaitEvent(stream: Handle, event: Handle, flags:
         }
         let id = call.stream(stream)?;
         let event = call.event(event)?;
+        match call.state.graphs.event_state(event) {
+            EventState::Capturing => {
+                return call.state.graphs.wait(id, event).map_err(|code| {
+                    call.violate(
+                        code,
+                        "the event and the stream are in different captures, or in a spoiled one",
+                    )
+                });
+            }
+            EventState::Stale => {
+                let why =
+                    "the event was last recorded in a capture that has ended; record it again";
+                return Err(call.violate(Code::InvalidValue, why));
+            }
+            EventState::Ordinary => (),
+        }
+        let recorded = !call.state.engine.event_target(event).is_empty();
+        if call.state.graphs.status(id).is_some() {
+            if !recorded {
+                // R12: an event that was never recorded stands for no work, so there is nothing uncaptured to depend on.
+                return Ok(());
+            }
+            call.state.graphs.invalidate_stream(id);
+            let why = "the event was recorded outside of the capture";
+            return Err(call.violate(Code::StreamCaptureIsolation, why));
+        }
+        call.legacy_is_free(id)?;
+        let function = call.name;
         let op = call
             .state
             .engine
-            .wait(id, event, call.name, capture(), Effect::Nothing);
+            .wait(id, event, function, capture(), Effect::Nothing);
         call.state.trace_operation(op);
         Ok(())
     })
@@ -133,6 +167,17 @@ pub unsafe extern "C" fn cuStreamGetPriority(stream: Handle, priority: *mut c_in
     })
 }
 
+/// The context that a stream belongs to.
+#[no_mangle]
+pub unsafe extern "C" fn cuStreamGetCtx(stream: Handle, context: *mut Handle) -> u32 {
+    call("cuStreamGetCtx", |call| {
+        call.stream(stream)?;
+        let handle = call.context_of_stream(stream)?;
+        // SAFETY: the manual's requirement on the out-pointer.
+        unsafe { give(context, handle) }
+    })
+}
+
 /// Enqueues a function of the program (R55, R56).
 #[no_mangle]
 pub unsafe extern "C" fn cuLaunchHostFunc(
@@ -149,8 +194,12 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
             let why = format!("the thread for host functions cannot be started: {error}");
             return Err(call.refuse(Code::OutOfMemory, &why));
         }
-        let effect = Effect::HostFunction(HostFunction { function, data });
-        call.enqueue(id, What::HostFunction, Vec::new(), effect);
-        Ok(())
+        let effect = Effect::HostFunction(HostFunction {
+            function,
+            data: data as usize,
+        });
+        let what = What::HostFunction;
+        call.submit(id, what, Vec::new(), effect, Visibility::Always)
+            .map(drop)
     })
 }
