@@ -350,6 +350,11 @@ impl Lab {
         }
         codes.extend(self.streams.drain(..).map(cuda::destroy_stream));
         codes.push(cuda::release(0));
+        if self.leaves_without_waiting {
+            // What nothing waited for may still run: it must find its memory.
+            self.functions.drain(..).for_each(std::mem::forget);
+            self.pageable.drain(..).for_each(std::mem::forget);
+        }
         codes
     }
 }
