@@ -78,6 +78,8 @@ pub struct Recorded {
 pub struct Report {
     /// Such as `H01`.
     pub id: String,
+    /// `hazard`, or `note` when the program is right and could be better.
+    severity: String,
     /// All that the model printed about it.
     pub text: String,
 }
@@ -133,10 +135,7 @@ fn run(program: &Path, env: &Env) -> Result<Recorded> {
         stderr,
         status,
         trace: read_if_there(&trace)?,
-        reports: read_if_there(&reports)?
-            .lines()
-            .map(|line| serde_json::from_str(line).context("reading a line of CUMODEL_REPORT"))
-            .collect::<Result<_>>()?,
+        reports: hazards(&read_if_there(&reports)?)?,
     };
     if !status.success() && recorded.waived().is_none() {
         bail!("it ended with {status}, and said:\n{}", recorded.stderr);
@@ -177,6 +176,18 @@ fn command(program: &Path, env: &Env, trace: &Path, reports: &Path) -> Command {
         .env("CUMODEL_REPORT", reports)
         .stdin(Stdio::null());
     command
+}
+
+/// The hazards among the lines of `CUMODEL_REPORT`; notes are none.
+fn hazards(lines: &str) -> Result<Vec<Report>> {
+    let reports: Vec<Report> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).context("reading a line of CUMODEL_REPORT"))
+        .collect::<Result<_>>()?;
+    Ok(reports
+        .into_iter()
+        .filter(|report| report.severity == "hazard")
+        .collect())
 }
 
 /// Runs the command to its end, or kills it at the time limit. Its output goes to files: a pipe that nobody empties
