@@ -87,10 +87,9 @@ impl Summary {
         }
     }
 
-    fn print(&self, driver: Driver) {
-        let (on, right, broken) = match driver {
+    fn print(&self, driver: Driver, name: &str) {
+        let (right, broken) = match driver {
             Driver::Model => (
-                "the model, not a GPU",
                 format!(
                     "the same output and no hazard under last, eager, fifo and {} random schedules",
                     SEEDS.len()
@@ -99,16 +98,12 @@ impl Summary {
                     "wrong, with the declared hazard, in {RUNS} of {RUNS} runs; not under eager"
                 ),
             ),
-            Driver::Gpu => (
-                "NVIDIA's driver, on a GPU",
-                "the recorded output".to_owned(),
-                "a wrong value".to_owned(),
-            ),
+            Driver::Gpu => ("the recorded output".to_owned(), "a wrong value".to_owned()),
         };
         let count =
             |which: &dyn Fn(&Outcome) -> bool| self.0.values().filter(|it| which(it)).count();
         let fine = |it: &Outcome| !it.failed && it.waived.is_none();
-        println!("listings on {on}: {}", self.0.len());
+        println!("{} listings, on {name}:", self.0.len());
         println!("{:4} right   {right}", count(&|it| fine(it) && !it.broken));
         println!("{:4} broken  {broken}", count(&|it| fine(it) && it.broken));
         println!("{:4} failed", count(&|it| it.failed));
@@ -137,7 +132,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<ExitCode> {
     let root = Arc::new(proofs::root());
-    let driver = driver::chosen()?;
+    let (driver, name) = driver::chosen()?;
     let built = build::examples(&root)?;
     let summary = Arc::new(Mutex::new(Summary::default()));
     let mut trials = Vec::new();
@@ -151,9 +146,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     let conclusion = libtest_mimic::run(arguments, trials);
-    if !arguments.list {
-        let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
-        summary.print(driver);
+    let summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+    // With a filter it may be that no listing was asked for.
+    if !summary.0.is_empty() {
+        summary.print(driver, &name);
     }
     Ok(conclusion.exit_code())
 }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use proofs::checks::driver;
 use tempfile::TempDir;
 use xtask::examples::{self, Example};
 use xtask::files::{self, File};
@@ -62,9 +63,10 @@ fn a_run_is_recorded() {
         r#"{MODEL}
 echo "in order $CUMODEL_SCHEDULE"
 echo '{{"t":"start"}}' > "$CUMODEL_TRACE"
-echo '{{"id":"H02","name":"N","text":"two"}}' >> "$CUMODEL_REPORT"
-echo '{{"id":"H01","name":"N","text":"one"}}' >> "$CUMODEL_REPORT"
-echo '{{"id":"H02","name":"N","text":"two again"}}' >> "$CUMODEL_REPORT""#
+echo '{{"id":"H02","severity":"hazard","text":"two"}}' >> "$CUMODEL_REPORT"
+echo '{{"id":"H01","severity":"hazard","text":"one"}}' >> "$CUMODEL_REPORT"
+echo '{{"id":"H02","severity":"hazard","text":"two again"}}' >> "$CUMODEL_REPORT"
+echo '{{"id":"H11","severity":"note","text":"could be better"}}' >> "$CUMODEL_REPORT""#
     ));
     let recorded = script.run(Duration::from_secs(60)).unwrap();
     assert_eq!(recorded.stdout, "in order fifo\n");
@@ -115,6 +117,24 @@ fn a_listing_on_another_driver_is_found() {
     );
 }
 
+#[test]
+fn the_tests_insist_on_the_driver_that_was_asked_for() {
+    let version = || "1.0".to_owned();
+    let model = lab::Driver::Model { version: version() };
+    let nvidia = lab::Driver::Nvidia { version: version() };
+    for (asked, got, agreed) in [
+        ("", &model, Some(Driver::Model)),
+        ("auto", &nvidia, Some(Driver::Gpu)),
+        ("model", &model, Some(Driver::Model)),
+        ("gpu", &nvidia, Some(Driver::Gpu)),
+        ("gpu", &model, None),
+        ("model", &nvidia, None),
+    ] {
+        let answer = driver::agree(asked, got).ok().map(|(driver, _)| driver);
+        assert_eq!(answer, agreed, "{asked} {got:?}");
+    }
+}
+
 // ---- The first lines of a listing ----
 
 #[test]
@@ -153,8 +173,8 @@ fn files_are_recorded_when_they_change() {
 fn only_a_listing_with_a_hazard_has_a_report() {
     let script = Script::new(&format!(
         r#"{MODEL}
-printf '%s\n' '{{"id":"H01","name":"N","text":"one\n"}}' >> "$CUMODEL_REPORT"
-echo '{{"id":"H01","name":"N","text":"again"}}' >> "$CUMODEL_REPORT""#
+printf '%s\n' '{{"id":"H01","severity":"hazard","text":"one\n"}}' >> "$CUMODEL_REPORT"
+echo '{{"id":"H01","severity":"hazard","text":"again"}}' >> "$CUMODEL_REPORT""#
     ));
     let recorded = script.run(Duration::from_secs(60)).unwrap();
     let report = |hazard| {
@@ -190,8 +210,9 @@ fn host(access: &str, what: &str) -> String {
     format!(r#"{{"t":"host","access":"{access}","what":"{what}","site":"main.rs:1"}}"#)
 }
 
-fn hazard(id: &str, name: &str, a: u64, b: Option<u64>) -> String {
-    let b = b.map_or("null".to_owned(), |b| b.to_string());
+fn hazard(id: &str, name: &str, a: Option<u64>, b: Option<u64>) -> String {
+    let number = |op: Option<u64>| op.map_or("null".to_owned(), |op| op.to_string());
+    let (a, b) = (number(a), number(b));
     format!(r#"{{"t":"hazard","id":"{id}","name":"{name}","a":{a},"b":{b}}}"#)
 }
 
@@ -238,9 +259,10 @@ fn a_hazard_stands_out_where_it_happened() {
     assert_eq!(
         drawn(&[
             op(1, "copy 4 MiB device #1 → pinned #1", "stream 1"),
-            hazard("H01", "READ-BEFORE-COPY", 1, None),
+            hazard("H01", "READ-BEFORE-COPY", Some(1), None),
             op(2, "fill 4 MiB device #1", "stream 2"),
-            hazard("H09", "STREAM-RACE-WAR", 1, Some(2)),
+            hazard("H09", "STREAM-RACE-WAR", Some(1), Some(2)),
+            hazard("H27", "SOMETHING-ELSE", None, None),
         ]),
         [
             "participant S1 as stream 1",
@@ -252,6 +274,9 @@ fn a_hazard_stands_out_where_it_happened() {
             "H->>S2: #35;2 fill 4 MiB device #35;1",
             "rect rgba(255, 0, 0, 0.2)",
             "Note over S1,S2: H09 STREAM-RACE-WAR",
+            "end",
+            "rect rgba(255, 0, 0, 0.2)",
+            "Note over H: H27 SOMETHING-ELSE",
             "end",
         ]
     );

@@ -39,7 +39,8 @@ enum Event {
     Hazard {
         id: String,
         name: String,
-        a: u64,
+        /// The earlier operation, and the later one; the host is neither.
+        a: Option<u64>,
         b: Option<u64>,
     },
     #[serde(other)]
@@ -104,12 +105,13 @@ impl Steps {
                 self.draw("Note over H: ", &format!("{verb} {what}"));
             }
             Event::Hazard { id, name, a, b } => {
-                let a = self.known(a)?;
+                let a = a.map(|a| self.known(a)).transpose()?;
                 let b = b.map(|b| self.known(b)).transpose()?;
-                let over = match b {
-                    Some(b) if b != a => format!("S{},S{}", a.min(b), a.max(b)),
-                    Some(_) => format!("S{a}"),
-                    None => format!("H,S{a}"),
+                let over = match (a, b) {
+                    (Some(a), Some(b)) if a != b => format!("S{},S{}", a.min(b), a.max(b)),
+                    (Some(a), Some(_)) => format!("S{a}"),
+                    (Some(one), None) | (None, Some(one)) => format!("H,S{one}"),
+                    (None, None) => "H".to_owned(),
                 };
                 self.list.push(Step {
                     lines: vec![
