@@ -48,15 +48,19 @@ impl Reports {
         self.told.clear();
     }
 
-    /// Prints a line that is no report, such as why a call is refused.
+    /// Prints something, a report or why a call is refused.
     pub fn say(&self, line: String) {
         if self.printed {
+            // One write, so that what several threads or processes say does not mix.
             let _ = io::stderr().write_all(line.as_bytes());
         }
     }
 
-    /// Prints, writes and keeps a report; in a loop, the second and later times in one line, and notes not at all.
+    /// Prints, writes and keeps a report.
+    ///
+    /// A hazard in a loop is told in full once and then in one line; a note is printed in one line, once.
     pub fn add(&mut self, hazard: &Hazard) {
+        let severity = hazard.kind.severity();
         let parties = [&hazard.a, &hazard.b];
         let places: Vec<String> = parties
             .into_iter()
@@ -64,7 +68,7 @@ impl Reports {
             .map(|party| locate(party.site()))
             .collect();
         let new = self.told.insert((hazard.kind, places.clone()));
-        if !new && hazard.kind.severity() == Severity::Note {
+        if !new && severity != Severity::Hazard {
             return;
         }
         let text = if new {
@@ -80,9 +84,16 @@ impl Reports {
                 places.join(" and ")
             )
         };
-        if self.printed {
-            // One write, so that reports of several threads or processes do not mix.
-            let _ = io::stderr().write_all(text.as_bytes());
+        match severity {
+            Severity::Hazard => self.say(text.clone()),
+            Severity::Note => self.say(format!(
+                "model: note {} {}: {}   {}\n",
+                hazard.kind.id(),
+                hazard.kind.name(),
+                hazard.kind.sentence(),
+                places.join(" and ")
+            )),
+            Severity::SpeedNote | Severity::Cause => (),
         }
         let line = format!("{}\n", as_json(hazard, &text, &self.settings));
         if let Some(file) = &mut self.file {

@@ -67,7 +67,7 @@ impl Trace {
 
     /// Something was reported.
     pub fn hazard(&mut self, hazard: &Hazard) {
-        if hazard.kind.severity() == Severity::Note {
+        if hazard.kind.severity() != Severity::Hazard {
             return;
         }
         let op = |party: &Option<Party>| match party {

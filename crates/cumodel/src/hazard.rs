@@ -53,6 +53,8 @@ pub enum Severity {
     Hazard,
     /// The program is right; something about it deserves to be known.
     Note,
+    /// The same, about speed: written to reports, and not printed among what matters.
+    SpeedNote,
     /// Not reported by itself: it explains why two accesses of another hazard are not ordered.
     Cause,
 }
@@ -61,7 +63,7 @@ impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Severity::Hazard => "hazard",
-            Severity::Note => "note",
+            Severity::Note | Severity::SpeedNote => "note",
             Severity::Cause => "cause",
         })
     }
@@ -184,11 +186,11 @@ catalogue! {
         "source and destination of a copy overlap";
         "undefined";
         "copy through a temporary buffer"
-    WriteCombinedRead Note "H30" "WC-READ":
+    WriteCombinedRead SpeedNote "H30" "WC-READ":
         "the host reads write-combined memory";
         "such reads bypass the caches";
         "use flags 0 for memory that the host reads: ctx.alloc_pinned_with_flags(n, 0); alloc_pinned is write-combined"
-    HiddenSync Note "H31" "HIDDEN-SYNC":
+    HiddenSync SpeedNote "H31" "HIDDEN-SYNC":
         "the call can wait for work in flight";
         "drivers wait here although no manual says that they must";
         "move the call out of the loop"
