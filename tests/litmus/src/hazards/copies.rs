@@ -25,19 +25,18 @@ pub const ALL: &[Hazard] = &[
     ),
     hazard(
         "H12",
-        "a copy from pageable memory relies on an earlier one of its stream to fill it",
+        "a host function fills pageable memory for a copy behind it",
         |lab| {
-            let (h, a, b) = (lab.pageable(1), lab.device(7), lab.device(0));
-            let s = lab.stream();
-            cuda::dtoh(h, a, s).ok();
-            cuda::htod(b, h, s).ok();
+            let (h, d, s) = (lab.pageable(1), lab.device(0), lab.stream());
+            lab.host_function(s, move || h.set(5));
+            cuda::htod(d, h, s).ok();
+            cuda::sync(s).ok();
         },
         |lab| {
-            let (h, a, b) = (lab.pageable(1), lab.device(7), lab.device(0));
-            let s = lab.stream();
-            cuda::dtoh(h, a, s).ok();
+            let (p, d, s) = (lab.pinned(1), lab.device(0), lab.stream());
+            lab.host_function(s, move || p.set(5));
+            cuda::htod(d, p, s).ok();
             cuda::sync(s).ok();
-            cuda::htod(b, h, s).ok();
         },
     ),
     hazard(

@@ -3,6 +3,7 @@
 use crate::cuda;
 use crate::hazards::{hazard, Hazard};
 use crate::host::Host;
+use crate::lab::Lab;
 
 /// Write-combined pinned memory.
 const WRITE_COMBINED: u32 = 4;
@@ -58,12 +59,8 @@ pub const ALL: &[Hazard] = &[
     hazard(
         "H30",
         "the host reads write-combined memory",
-        |lab| {
-            lab.pinned_with_flags(1, WRITE_COMBINED).get(0);
-        },
-        |lab| {
-            lab.pinned_with_flags(1, 0).get(0);
-        },
+        |lab| read_after_download(lab, WRITE_COMBINED),
+        |lab| read_after_download(lab, 0),
     ),
     hazard(
         "H31",
@@ -97,3 +94,11 @@ pub const ALL: &[Hazard] = &[
     )
     .may_die(),
 ];
+
+/// A download into pinned memory of these flags, waited for and read.
+fn read_after_download(lab: &mut Lab, flags: u32) {
+    let (p, d, s) = (lab.pinned_with_flags(1, flags), lab.device(7), lab.stream());
+    cuda::dtoh(p, d, s).ok();
+    cuda::sync(s).ok();
+    p.get(0);
+}
