@@ -80,6 +80,8 @@ pub fn classify(words: impl Iterator<Item = u32>) -> String {
     let values: BTreeSet<u32> = words.collect();
     match values.first() {
         Some(&POISON) if values.len() == 1 => "poison".into(),
+        // A larger number is a pattern.
+        Some(value) if values.len() == 1 && *value > 0xFFFF => format!("{value:#x}"),
         Some(value) if values.len() == 1 => value.to_string(),
         Some(_) => "mix".into(),
         None => "empty".into(),

@@ -20,20 +20,26 @@ const HEAD: &str = "\
 <!-- Generated: LITMUS_TABLE=src/reference/litmus.md cargo test -p litmus -->
 # Every outcome that the model shows is one that CUDA permits {#litmus-tests}
 
-Each test is a small program on the driver, run as it stands on the model and on a GPU.
-Its permitted outcomes come from NVIDIA's documentation; the model shows what comes out over *all* schedules of the program.
-A schedule that shows anything else fails the suite, and so does a GPU that does.
+Each test is a small program that runs as it stands on the model and on a GPU.
+NVIDIA's documentation decides which outcomes are *permitted*.
+*Shown* is what comes out over all schedules of the program on the model, with copies of pageable memory staged and direct.
+A test fails when something is shown that is not permitted, and when `last` does not show the marked outcome in 1,000 of 1,000 runs.
 
-P and H are pinned and pageable memory that hold 1, P9 is pinned memory that holds 9, D is device memory that holds 7.
-`r` is what the program reads, *mix* is a mixture of old and new.
-G(s) is a gate: on a GPU, a host function that holds stream s until it is opened; on the model, nothing, because there the schedule decides how late an operation runs.
-`last` is the model's default schedule, `eager` its control, which runs every operation inside its call.
+| Word | Meaning |
+|---|---|
+| P, H, D | pinned memory that holds 1, pageable memory that holds 1, device memory that holds 7 |
+| P9 | pinned memory that holds 9 |
+| r | what the program reads; *mix* is a mixture of old and new |
+| G(s), open | on a GPU, a host function that holds stream s until it is opened; on the model nothing, because its schedule decides how late an operation runs |
+| helper gate | a gate that opens after 50 ms by itself, for calls that may wait |
+| last, eager | the outcome under the model's default schedule, and under the one that runs every operation inside its call; \"direct\" where direct copies of pageable memory show another one |
+| report | what the model says under `last`: [a hazard](the-model.md#hazards), after the stroke the useless wait that explains it |
 
 ";
 
 const ON_A_GPU: &str = "\
-**On a GPU** each test runs 200 times without a gate and once with it, with buffers of 4 KiB and of 64 MiB.
-That has not been done yet: <span class=\"badge waived\">○ waived</span>, no GPU has run this suite.
+On a GPU every test runs 200 times without a gate and once with it, with buffers of 4 KiB and of 64 MiB, and each observed outcome must be a permitted one.
+That is <span class=\"badge waived\">○ waived</span>: no GPU has run these tests yet.
 
 ";
 
@@ -46,7 +52,7 @@ pub fn render(all: &[Litmus], explored: &BTreeMap<&'static str, Explored>) -> St
         ("## Safe cudarc 0.19.10 {#litmus-cudarc}", 'C'),
     ] {
         let _ = writeln!(page, "{heading}\n");
-        page.push_str("| Test | Rules | Program | Permitted | Shown by the model | `last` | `eager` | Report |\n");
+        page.push_str("| Test | Rules | Program | Permitted | Shown | last | eager | Report |\n");
         page.push_str("|---|---|---|---|---|---|---|---|\n");
         for litmus in all.iter().filter(|it| it.id.starts_with(prefix)) {
             let _ = writeln!(page, "{}", row(litmus, explored.get(litmus.id)));
@@ -54,7 +60,7 @@ pub fn render(all: &[Litmus], explored: &BTreeMap<&'static str, Explored>) -> St
         page.push('\n');
     }
     page.push_str("## Each hazard, and its twin {#litmus-hazards}\n\n");
-    page.push_str("The smallest program that does this gets this report and no other; the same program without the mistake gets none.\n\n");
+    page.push_str("The smallest program with the mistake gets this report and no other; the same program without it gets none.\n\n");
     page.push_str("| Hazard | Report | Mistake |\n|---|---|---|\n");
     for hazard in hazards::all() {
         let _ = writeln!(
@@ -64,7 +70,7 @@ pub fn render(all: &[Litmus], explored: &BTreeMap<&'static str, Explored>) -> St
         );
     }
     page.push_str("\n## Mistakes from the field {#litmus-field}\n\n");
-    page.push_str("Public reports, retold as programs: the broken form shows the wrong outcome, the repaired form the right one under every schedule.\n\n");
+    page.push_str("Public reports, retold as programs: the broken form shows the wrong outcome and its report, the repaired form shows the right one under every schedule, and no report.\n\n");
     page.push_str(
         "| Case | What was reported | Broken | Report | Repaired |\n|---|---|---|---|---|\n",
     );
