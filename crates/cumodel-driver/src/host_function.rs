@@ -117,7 +117,7 @@ fn run(job: &Job) {
 
 /// The staged copies behind the host function `op` whose pageable source still holds what was taken from it.
 ///
-/// Empty unless every thread of the program sleeps: then whoever changes a source meanwhile is the host function.
+/// Empty unless every other thread sleeps or waits in the driver: then whoever changes a source is the host function.
 fn unchanged_sources(state: &State, op: OpId) -> Vec<OpId> {
     let staged = state
         .engine
@@ -126,7 +126,7 @@ fn unchanged_sources(state: &State, op: OpId) -> Vec<OpId> {
         .into_iter()
         .filter(|&copy| state.engine.same_stream(op, copy))
         .collect();
-    if behind.is_empty() || !others_sleep() {
+    if behind.is_empty() || others_could_write() {
         return Vec::new();
     }
     behind
@@ -137,7 +137,7 @@ fn unchanged_sources(state: &State, op: OpId) -> Vec<OpId> {
 
 /// H12: the host function `op` has changed a source that a later copy of its stream had taken already.
 fn report_changed_sources(state: &mut State, op: OpId, sources: &[OpId]) {
-    if sources.is_empty() || !others_sleep() {
+    if sources.is_empty() || others_could_write() {
         return;
     }
     for &copy in sources {
@@ -280,17 +280,30 @@ fn check_for_a_blocked_function(state: &mut State) {
 
 /// Is every thread but the model's own asleep?
 fn others_sleep() -> bool {
+    awake() == 0
+}
+
+/// Is a thread awake that is not in a driver function?
+fn others_could_write() -> bool {
+    awake() > CALLS_NOW.load(Ordering::SeqCst)
+}
+
+/// How many threads besides the model's own are awake.
+fn awake() -> usize {
     let own = OWN_THREADS
         .each_ref()
         .map(|id| id.load(Ordering::SeqCst).to_string());
     let Ok(tasks) = fs::read_dir("/proc/self/task") else {
-        return false;
+        return usize::MAX;
     };
-    tasks.flatten().all(|task| {
-        let name = task.file_name();
-        own.iter().any(|id| name.to_string_lossy() == id.as_str())
-            || name.to_string_lossy().parse().map_or(true, sleeps)
-    })
+    tasks
+        .flatten()
+        .filter(|task| {
+            let name = task.file_name();
+            !own.iter().any(|id| name.to_string_lossy() == id.as_str())
+                && !name.to_string_lossy().parse().map_or(true, sleeps)
+        })
+        .count()
 }
 
 /// Is a thread asleep, or gone?

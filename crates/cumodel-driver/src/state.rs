@@ -578,12 +578,13 @@ impl State {
         region
     }
 
-    /// Frees an allocation at once.
-    pub fn free_now(&mut self, region: &Arc<Region>, call: &'static str, site: Site) {
+    /// Frees an allocation at once; returns whether an operation still uses it.
+    pub fn free_now(&mut self, region: &Arc<Region>, call: &'static str, site: Site) -> bool {
         let in_flight = self.engine.free_now(region, call, site.clone());
         // The engine opens what it still guards; the memory closes what nobody owns.
         self.handle_notices();
         self.memory.free(region, in_flight, call, site);
+        in_flight
     }
 
     // Operations

@@ -82,9 +82,14 @@ impl Waits {
             })
             .filter(|wait| wait.by.is_none() || wait.by == waiter)
             .map(|wait| (wait, wait.cause(stamp, a_is_per_thread)))
-            // Among equals the first, which is the latest; a wait for an event that was never recorded tells least,
-            // because cudarc makes one on nearly every first use.
-            .min_by_key(|(_, cause)| *cause == HazardKind::EventNeverRecorded)
+            // Among equals the first, which is the latest.
+            .min_by_key(|(_, cause)| match cause {
+                HazardKind::EventOverwritten => 0,
+                HazardKind::EventTooEarly | HazardKind::PerThreadMixup => 1,
+                HazardKind::WrongStreamSync => 2,
+                // cudarc waits for events that were never recorded on nearly every first use.
+                _ => 3,
+            })
             .map(|(wait, cause)| UselessWait {
                 cause,
                 call: wait.call,

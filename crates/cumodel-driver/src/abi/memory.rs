@@ -172,10 +172,11 @@ pub unsafe extern "C" fn cuMemFreeHost(address: *mut c_void) -> u32 {
         let fits = |space| space == Space::Pinned;
         let region = call.allocation(address as u64, "pinned", fits)?;
         call.unsafe_during_capture()?;
-        call.note_hidden_wait();
         call.wait_as_drivers_do();
         let name = call.name;
-        call.state.free_now(&region, name, capture());
+        if !call.state.free_now(&region, name, capture()) {
+            call.note_hidden_wait();
+        }
         Ok(())
     })
 }
