@@ -1,0 +1,192 @@
+//! What is known of cudarc's tests: which cannot be judged here, and which have a hazard.
+
+/// Why a test is not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// cudarc leaves it out without its feature `nvrtc`: it compiles a kernel and launches it.
+    Kernel,
+    /// It asserts that one thing takes less time than another. The model has no clock, so it would pass by chance.
+    Duration,
+    /// It needs a second device. The model has one, a machine may not.
+    SecondDevice,
+}
+
+impl Reason {
+    /// The reason, as a sentence about the tests.
+    pub fn text(self) -> &'static str {
+        match self {
+            Reason::Kernel => "launch a kernel that nvrtc compiles",
+            Reason::Duration => "assert that one thing is faster than another",
+            Reason::SecondDevice => "need a second GPU",
+        }
+    }
+}
+
+/// The tests that are not applicable anywhere.
+pub const NOT_APPLICABLE: &[(&str, Reason)] = &[
+    (
+        "driver::safe::core::tests::test_default_pinned_host_reads_are_faster_than_write_combined",
+        Reason::Duration,
+    ),
+    (
+        "driver::safe::core::tests::test_pinned_copy_is_faster",
+        Reason::Duration,
+    ),
+    (
+        "driver::safe::launch::tests::test_device_side_assert",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_large_launches",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_arrays",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_with_16bit",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_with_32bit",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_with_64bit",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_with_8bit",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_with_floats",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_with_half",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_with_mut_and_ref_cudarc",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_launch_with_views",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_multi_stream_concurrent_reads",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_multi_stream_writes_block",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_par_launch",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::launch::tests::test_peer_memcpy_waits_for_src_stream",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::unified_memory::tests::test_unified_memory_global",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::unified_memory::tests::test_unified_memory_host",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::unified_memory::tests::test_unified_memory_single_stream",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::unified_memory::tests::test_unified_slice_copy_to_views",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::unified_memory::tests::test_unified_slice_split_at",
+        Reason::Kernel,
+    ),
+    (
+        "driver::safe::unified_memory::tests::test_unified_slice_views_respect_stream_attachment",
+        Reason::Kernel,
+    ),
+];
+
+/// The tests that ask for device 1.
+pub const TWO_DEVICES: &[&str] = &[
+    "driver::result::tests::peer_transfer_contexts",
+    "driver::result::tests::re_associate_context_for_memory_op",
+];
+
+/// The tests that pass and have a hazard all the same, each with the ids under `last`. Every other test has none.
+pub const HAZARDS: &[(&str, &[&str])] = &[
+    // `clone_dtod` issues the copy on the default stream of the source's context, which nothing orders before the later
+    // work of the destination's. Then a slice is freed while the context of another, already gone, is current.
+    (
+        "driver::result::tests::peer_transfer_contexts",
+        &["H05", "H07", "H08", "H28"],
+    ),
+    // A slice is freed while a context that is already gone is current.
+    (
+        "driver::result::tests::re_associate_context_for_memory_op",
+        &["H28"],
+    ),
+    // The test asks for it: it queries an event that was recorded in a capture.
+    (
+        "driver::safe::core::tests::test_event_try_is_complete_preserves_capture_error",
+        &["H23"],
+    ),
+    // A pinned buffer is dropped after an upload from it, and only a copy to pageable memory came in between.
+    ("driver::safe::core::tests::test_htod_copy_pinned", &["H03"]),
+    (
+        "driver::safe::core::tests::test_htod_copy_pinned_with_default_flags",
+        &["H03"],
+    ),
+];
+
+/// The reason why `test` is not applicable on a machine with so many devices.
+pub fn not_applicable(test: &str, devices: usize) -> Option<Reason> {
+    let listed = NOT_APPLICABLE.iter().find(|(name, _)| *name == test);
+    let second = TWO_DEVICES.contains(&test) && devices < 2;
+    listed
+        .map(|(_, reason)| *reason)
+        .or(second.then_some(Reason::SecondDevice))
+}
+
+/// The hazards that `test` is known to have, in order.
+pub fn hazards(test: &str) -> &'static [&'static str] {
+    let listed = HAZARDS.iter().find(|(name, _)| *name == test);
+    listed.map_or(&[], |(_, hazards)| hazards)
+}
+
+/// What does not fit between the tests in cudarc's source, those in its build, and the table of those that are not
+/// applicable, which is `table`.
+pub fn misfits(source: &[String], built: &[String], table: &[(&str, Reason)]) -> Vec<String> {
+    let mut misfits = Vec::new();
+    for test in source {
+        let listed = table.iter().any(|(name, _)| name == test);
+        if !listed && !built.contains(test) {
+            misfits.push(format!("{test} is not built: list it, with the reason"));
+        }
+    }
+    for test in built {
+        if !source.contains(test) {
+            misfits.push(format!("{test} was not found in cudarc's source"));
+        }
+    }
+    for (name, reason) in table {
+        let built = built.iter().any(|test| test == name);
+        if !source.iter().any(|test| test == name) {
+            misfits.push(format!("{name} is not among cudarc's tests: strike it off"));
+        } else if *reason == Reason::Kernel && built {
+            misfits.push(format!("{name} is built without nvrtc: strike it off"));
+        }
+    }
+    misfits
+}
