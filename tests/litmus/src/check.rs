@@ -20,6 +20,8 @@ pub const BYTES: usize = 4 << 10;
 pub const RUNS: usize = 1000;
 /// Seeds of the schedule `random` that must stay inside the explored set.
 pub const SEEDS: u64 = 50;
+/// Seeds that are run again.
+const REPLAYED_SEEDS: u64 = 10;
 /// A small program has far fewer schedules; more means that the exploration does not end.
 const MOST_SCHEDULES: usize = 100_000;
 
@@ -242,6 +244,43 @@ pub fn random(model: Model, litmus: &Litmus, explored: &Explored) -> Result<()> 
             explored.staged
         );
     }
+    Ok(())
+}
+
+/// The same settings give the same run, and so do the variables that a report gives to repeat it.
+///
+/// # Errors
+/// When they do not.
+pub fn replays(model: Model, litmus: &Litmus) -> Result<()> {
+    let schedules = (0..REPLAYED_SEEDS)
+        .map(|seed| format!("random:{seed}"))
+        .chain(["last".to_owned()]);
+    for settings in schedules.map(Settings::schedule) {
+        let first = run(model, &settings, litmus.run)?;
+        let again = run(model, &settings, litmus.run)?;
+        same_run(&first, &again).with_context(|| format!("{} again", settings.schedule))?;
+        if let Some(report) = first.reports.first() {
+            model.configure_as_replayed(&report.replay)?;
+            let replayed = run_as_configured(model, litmus.run)?;
+            same_run(&first, &replayed).with_context(|| format!("replaying {}", report.replay))?;
+        }
+    }
+    Ok(())
+}
+
+/// Two runs came to the same.
+///
+/// # Errors
+/// When they did not.
+pub fn same_run(first: &Run, second: &Run) -> Result<()> {
+    ensure!(
+        first.outcome == second.outcome && first.short_reports() == second.short_reports(),
+        "\"{}\" with {:?}, then \"{}\" with {:?}",
+        first.outcome,
+        first.short_reports(),
+        second.outcome,
+        second.short_reports()
+    );
     Ok(())
 }
 

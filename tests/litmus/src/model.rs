@@ -76,6 +76,8 @@ pub struct Report {
     pub cause: Option<String>,
     /// The whole text.
     pub text: String,
+    /// The variables that repeat the run.
+    pub replay: String,
 }
 
 impl Report {
@@ -91,6 +93,7 @@ impl Report {
             id: text("id").with_context(|| format!("the report {line} has no id"))?,
             cause: text("cause"),
             text: text("text").unwrap_or_default(),
+            replay: text("replay").unwrap_or_default(),
         })
     }
 
@@ -149,8 +152,25 @@ impl Model {
     /// # Errors
     /// When the model refuses, for example because a program before has not let go of its context.
     pub fn configure(&self, settings: &Settings) -> Result<()> {
-        let text = settings.text();
-        let c_text = CString::new(text.clone()).context("settings hold no zero")?;
+        self.configure_in_words(&settings.text())
+    }
+
+    /// The same, with the variables that a report gives to repeat its run.
+    ///
+    /// # Errors
+    /// As for [`Model::configure`].
+    pub fn configure_as_replayed(&self, variables: &str) -> Result<()> {
+        let settings: Vec<String> = variables
+            .split_whitespace()
+            .filter_map(|variable| variable.strip_prefix("CUMODEL_")?.split_once('='))
+            .map(|(name, value)| format!("{}={value}", name.to_lowercase()))
+            .collect();
+        ensure!(!settings.is_empty(), "\"{variables}\" repeats nothing");
+        self.configure_in_words(&format!("{} on_hazard=collect", settings.join(" ")))
+    }
+
+    fn configure_in_words(&self, text: &str) -> Result<()> {
+        let c_text = CString::new(text).context("settings hold no zero")?;
         // SAFETY: the model reads a string that ends in zero.
         let code = unsafe { (self.configure)(c_text.as_ptr()) };
         ensure!(code == 0, "the model refused \"{text}\"");

@@ -9,7 +9,7 @@ use crate::field::{self, Case};
 use crate::gpu;
 use crate::hazards::{self, Hazard};
 use crate::litmus::Litmus;
-use crate::model::Model;
+use crate::model::{Model, Settings};
 use crate::{page, tests};
 
 /// A planted fault: what is wrong, and the check that has to fail.
@@ -72,6 +72,12 @@ pub const ALL: &[Fault] = &[
             direct: Default::default(),
         };
         check::random(model, &find("L02")?, &nothing)
+    }),
+    ("a_run_that_is_not_repeated", |model| {
+        let litmus = find("L01")?;
+        let last = check::run(model, &Settings::schedule("last"), litmus.run)?;
+        let eager = check::run(model, &Settings::schedule("eager"), litmus.run)?;
+        check::same_run(&last, &eager)
     }),
     ("a_broken_program_without_its_mistake", |model| {
         let hazard = hazards::all()

@@ -55,7 +55,7 @@ impl Memory {
 type Property = (&'static str, fn(Model, &Litmus, &Memory) -> Result<()>);
 
 /// What must hold of each litmus test.
-const PROPERTIES: [Property; 4] = [
+const PROPERTIES: [Property; 5] = [
     ("last", |model, litmus, _| check::last(model, litmus)),
     ("eager", |model, litmus, _| check::eager(model, litmus)),
     ("permitted", |model, litmus, memory| {
@@ -64,6 +64,7 @@ const PROPERTIES: [Property; 4] = [
     ("random", |model, litmus, memory| {
         check::random(model, litmus, &memory.explored(model, litmus)?)
     }),
+    ("replays", |model, litmus, _| check::replays(model, litmus)),
 ];
 
 /// Runs the suite, or writes the page.
