@@ -126,13 +126,24 @@ fn unchanged_sources(state: &State, op: OpId) -> Vec<OpId> {
         .into_iter()
         .filter(|&copy| state.engine.same_stream(op, copy))
         .collect();
-    if behind.is_empty() || others_could_write() {
+    if behind.is_empty() || !others_settle() {
         return Vec::new();
     }
     behind
         .into_iter()
         .filter(|&copy| source_is_unchanged(state, copy) == Some(true))
         .collect()
+}
+
+/// Waits a little for the thread whose call led here to come to rest in the driver.
+fn others_settle() -> bool {
+    for _ in 0..5 {
+        if !others_could_write() {
+            return true;
+        }
+        thread::sleep(SAMPLE);
+    }
+    false
 }
 
 /// H12: the host function `op` has changed a source that a later copy of its stream had taken already.

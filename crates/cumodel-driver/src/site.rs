@@ -21,7 +21,8 @@ const DEPTH: usize = 32;
 pub fn capture() -> Site {
     let marker = 0u8;
     let stack = std::ptr::from_ref(&marker) as usize;
-    KNOWN.with_borrow_mut(|known| {
+    let remembered = KNOWN.try_with(|known| {
+        let mut known = known.borrow_mut();
         let same = known
             .iter()
             .find(|known| known.stack == stack && known.still_holds());
@@ -35,7 +36,9 @@ pub fn capture() -> Site {
         let site = new.site.clone();
         known.push_front(new);
         site
-    })
+    });
+    // While the thread ends there is nothing to remember in.
+    remembered.unwrap_or_else(|_| Known::unwind(stack).site)
 }
 
 /// How many call chains a thread keeps: a loop has few calls.

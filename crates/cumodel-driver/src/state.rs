@@ -362,7 +362,8 @@ impl State {
 
     /// Reports what a context leaves behind: pending work (H22), memory (H27), copies that were never waited for (H11).
     fn check_the_end_of(&mut self, handle: usize, call: &'static str) {
-        let Some(context) = self.contexts.get(&handle) else {
+        // After an error that stays nothing runs any more, so what is left says nothing about the program.
+        let Some(context) = self.contexts.get(&handle).filter(|_| self.sticky.is_none()) else {
             return;
         };
         let legacy = context.legacy;

@@ -166,6 +166,10 @@ pub struct Engine<E> {
     runnable: BTreeSet<OpId>,
     /// Under exploration: the operation that was chosen to run, after what must come first.
     focus: Option<OpId>,
+    /// Under exploration: has anything happened since the last choice that the program could tell from the other order?
+    ///
+    /// Between two such moments it makes no difference at which call an operation runs, so one call stands for all.
+    eventful: bool,
     /// What the host has waited for.
     host: Clock,
     regions: Regions,
@@ -193,6 +197,7 @@ impl<E: Clone> Engine<E> {
             ready: BTreeSet::new(),
             runnable: BTreeSet::new(),
             focus: None,
+            eventful: true,
             host: Clock::default(),
             regions: Regions::default(),
             ledger: Ledger::default(),
@@ -495,6 +500,11 @@ impl<E: Clone> Engine<E> {
         if spec.visibility == Visibility::Always {
             self.found(id);
         }
+        let seen_before = match &self.schedule {
+            Schedule::Explore(explorer) => explorer.is_visible(id),
+            _ => false,
+        };
+        self.eventful |= seen_before || spec.visibility == Visibility::Always;
         for access in &spec.accesses {
             self.check(access, &stamp, &info);
             self.ledger.record(access, &stamp, &info, &self.host);
@@ -636,6 +646,7 @@ impl<E: Clone> Engine<E> {
 
     /// The program asks whether `target` has executed, so it can tell when that happens.
     pub fn observe(&mut self, target: &Target) -> bool {
+        self.eventful = true;
         let pending: Vec<OpId> = target
             .iter()
             .filter_map(|stamp| self.pending_at(stamp.point))
@@ -744,9 +755,12 @@ impl<E: Clone> Engine<E> {
         if forced && !wanted {
             return self.next_wanted();
         }
-        if options.is_empty() {
+        // A load or store of memory that was opened after a report is not seen any more.
+        let unseen = options.iter().any(|op| self.reported.contains(op));
+        if options.is_empty() || !(forced || self.eventful || unseen) {
             return None;
         }
+        self.eventful = forced;
         let Schedule::Explore(explorer) = &mut self.schedule else {
             return None;
         };
@@ -757,6 +771,7 @@ impl<E: Clone> Engine<E> {
             explorer.choose(options.len() + 1).checked_sub(1)?
         };
         self.focus = Some(options[chosen]);
+        self.eventful = true;
         self.next_explored(forced)
     }
 
@@ -877,6 +892,7 @@ impl<E: Clone> Engine<E> {
 
     /// The host has waited for `target`: everything that is enqueued later, and every later host access, is ordered after it.
     pub fn order_host_after(&mut self, target: &Target) {
+        self.eventful = true;
         for stamp in target {
             stamp.join_into(&mut self.host);
         }
@@ -1014,6 +1030,7 @@ impl<E: Clone> Engine<E> {
         };
         // Loads of a read-only page do not fault.
         let write = write || self.guard.level(address) == Some(Level::ReadOnly);
+        self.eventful = true;
         let kind = if write {
             AccessKind::Write
         } else {

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::thread;
 
 use super::device::check_device;
-use super::{call, current_context, enter, give, give_if_wanted, Call, Handle, CURRENT};
+use super::{call, change_current, current_context, enter, give, give_if_wanted, Call, Handle};
 use crate::site::capture;
 use crate::state::lock;
 use crate::Code;
@@ -85,7 +85,7 @@ fn create(name: &'static str, context: *mut Handle, device: c_int) -> u32 {
             return Err(call.refuse(Code::InvalidValue, "the out-pointer is null"));
         }
         let handle = call.state.create_context(device);
-        CURRENT.with_borrow_mut(|stack| stack.push(handle));
+        change_current(|stack| stack.push(handle))?;
         // SAFETY: not null, and valid for a write by the manual's requirement.
         unsafe { give(context, handle) }
     })
@@ -139,12 +139,11 @@ pub unsafe extern "C" fn cuCtxDestroy_v2(context: Handle) -> u32 {
         }
         let name = call.name;
         call.state.destroy_context(context, name);
-        CURRENT.with_borrow_mut(|stack| {
+        change_current(|stack| {
             if stack.last() == Some(&context) {
                 stack.pop();
             }
-        });
-        Ok(())
+        })
     })
 }
 
@@ -162,13 +161,12 @@ pub unsafe extern "C" fn cuCtxGetCurrent(context: *mut Handle) -> u32 {
 pub unsafe extern "C" fn cuCtxSetCurrent(context: Handle) -> u32 {
     enter("cuCtxSetCurrent", || {
         check_context(context)?;
-        CURRENT.with_borrow_mut(|stack| {
+        change_current(|stack| {
             stack.pop();
             if context != 0 {
                 stack.push(context);
             }
-        });
-        Ok(())
+        })
     })
 }
 
@@ -180,8 +178,7 @@ pub unsafe extern "C" fn cuCtxPushCurrent_v2(context: Handle) -> u32 {
             return Err(Code::InvalidContext);
         }
         check_context(context)?;
-        CURRENT.with_borrow_mut(|stack| stack.push(context));
-        Ok(())
+        change_current(|stack| stack.push(context))
     })
 }
 
@@ -189,9 +186,7 @@ pub unsafe extern "C" fn cuCtxPushCurrent_v2(context: Handle) -> u32 {
 #[no_mangle]
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(context: *mut Handle) -> u32 {
     enter("cuCtxPopCurrent_v2", || {
-        let popped = CURRENT
-            .with_borrow_mut(Vec::pop)
-            .ok_or(Code::InvalidContext)?;
+        let popped = change_current(Vec::pop)?.ok_or(Code::InvalidContext)?;
         // SAFETY: the manual allows null, and requires a valid pointer otherwise.
         unsafe { give_if_wanted(context, popped) };
         Ok(())

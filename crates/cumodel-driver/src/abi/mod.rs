@@ -58,7 +58,19 @@ thread_local! {
 
 /// The context that is current on this thread, or null.
 fn current_context() -> Handle {
-    CURRENT.with_borrow(|stack| stack.last().copied().unwrap_or(0))
+    // While the thread ends it has none.
+    CURRENT
+        .try_with(|stack| stack.borrow().last().copied())
+        .ok()
+        .flatten()
+        .unwrap_or(0)
+}
+
+/// Changes what is current on this thread.
+fn change_current<T>(change: impl FnOnce(&mut Vec<Handle>) -> T) -> Result<T, Code> {
+    CURRENT
+        .try_with(|stack| change(&mut stack.borrow_mut()))
+        .map_err(|_| Code::Deinitialized)
 }
 
 /// One call of a driver function, with the state locked.
@@ -168,7 +180,9 @@ impl Call {
     /// H28: cudarc keeps an error of a destructor and returns it from a later call.
     fn report_if_in_a_destructor(&mut self, code: Code) {
         let site = capture();
-        if code != Code::NotReady && is_in_a_destructor(&site) {
+        // An error that stays has been told when it came.
+        let new = code != Code::NotReady && self.state.sticky.is_none();
+        if new && is_in_a_destructor(&site) {
             let does = format!("returned {} ({})", code as u32, code.name());
             self.state.report(Hazard::of_call(
                 HazardKind::ErrorInDrop,
