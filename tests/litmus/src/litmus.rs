@@ -36,7 +36,7 @@ pub struct Litmus {
     pub eager: &'static str,
     /// What the model reports under `last`, in any order.
     pub reports: &'static [&'static str],
-    /// A call of it may wait on some drivers (§: what it did is noted, and never fails the test).
+    /// Whether a call waits is not documented: what a GPU did is noted, and never fails the test.
     pub soft: bool,
 }
 
@@ -102,7 +102,7 @@ impl Litmus {
         self
     }
 
-    /// What hardware did is noted.
+    /// Whether a call waits is not documented.
     pub const fn soft(mut self) -> Litmus {
         self.soft = true;
         self

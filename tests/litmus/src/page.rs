@@ -32,6 +32,7 @@ A test fails when something is shown that is not permitted, and when `last` does
 | r | what the program reads; *mix* is a mixture of old and new |
 | G(s), open | on a GPU, a host function that holds stream s until it is opened; on the model nothing, because its schedule decides how late an operation runs |
 | helper gate | a gate that opens after 50 ms by itself, for calls that may wait |
+| § | whether a call waited on the GPU is written down, and fails no test |
 | last, eager | the outcome under the model's default schedule, and under the one that runs every operation inside its call; \"direct\" where direct copies of pageable memory show another one |
 | report | what the model says under `last`: [a hazard](the-model.md#hazards), after the stroke the useless wait that explains it |
 
@@ -108,8 +109,9 @@ fn row(litmus: &Litmus, explored: Option<&Explored>) -> String {
         or_none(litmus.reports)
     };
     format!(
-        "| {} | {} | {} | {} | {shown} | {last} | {} | {reports} |",
+        "| {}{} | {} | {} | {} | {shown} | {last} | {} | {reports} |",
         litmus.id,
+        if litmus.soft { " §" } else { "" },
         litmus.rules,
         litmus.steps,
         litmus.allowed.join(", "),

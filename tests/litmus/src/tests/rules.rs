@@ -38,23 +38,23 @@ pub const TESTS: &[Litmus] = &[
     test(
         "L45",
         "R25",
-        "E holds 1; G(NULL); memset(D, 9, NULL); cuMemcpyDtoD(E, D); DtoHAsync(P, E, s non-blocking); sync(s); r = P; open",
+        "E holds 1; helper gate on NULL; memset(D, 9, NULL); cuMemcpyDtoD(E, D); DtoHAsync(P, E, s non-blocking); sync(s); r = P",
         &["1"],
         |lab| {
             let (p, d, e, s) = (lab.pinned(0), lab.device(7), lab.device(1), lab.stream());
-            let gate = lab.gate(Stream::NULL);
+            let gate = lab.helper_gate(Stream::NULL);
             cuda::fill(d, 9, Stream::NULL).ok();
             cuda::dtod_sync(e, d).ok();
+            lab.note_wait("cuMemcpyDtoD", &gate);
             cuda::dtoh(p, e, s).ok();
             cuda::sync(s).ok();
-            let r = p.read();
-            gate.open();
-            r
+            p.read()
         },
     )
-    .ungated(&["1", "9", "mix"])
+    .also_gated(&["1", "9", "mix"])
     .eager("9")
-    .reports(&["H18"]),
+    .reports(&["H18"])
+    .soft(),
     test(
         "L46",
         "R26",
@@ -76,21 +76,22 @@ pub const TESTS: &[Litmus] = &[
     test(
         "L47",
         "R27",
-        "register ordinary memory R that holds 1; G(s); DtoHAsync(R, D, s); r = R; open",
+        "register ordinary memory R that holds 1; helper gate on s; DtoHAsync(R, D, s); r = R; sync(s)",
         &["1"],
         |lab| {
             let (registered, d, s) = (lab.registered(1), lab.device(7), lab.stream());
-            let gate = lab.gate(s);
+            let gate = lab.helper_gate(s);
             cuda::dtoh(registered, d, s).ok();
+            lab.note_wait("cuMemcpyDtoHAsync to registered memory", &gate);
             let r = registered.read();
-            gate.open();
             cuda::sync(s).ok();
             r
         },
     )
-    .ungated(&["1", "7", "mix"])
+    .also_gated(&["1", "7", "mix"])
     .eager("7")
-    .reports(&["H01"]),
+    .reports(&["H01"])
+    .soft(),
     test(
         "L48",
         "R28",
@@ -125,22 +126,22 @@ pub const TESTS: &[Litmus] = &[
     test(
         "L50",
         "R35",
-        "G(NULL); cuMemsetD8(D, 0); DtoHAsync(P, D, s non-blocking); sync(s); r = P; open",
+        "helper gate on NULL; cuMemsetD8(D, 0); DtoHAsync(P, D, s non-blocking); sync(s); r = P",
         &["7"],
         |lab| {
             let (p, d, s) = (lab.pinned(1), lab.device(7), lab.stream());
-            let gate = lab.gate(Stream::NULL);
+            let gate = lab.helper_gate(Stream::NULL);
             cuda::clear_sync(d).ok();
+            lab.note_wait("cuMemsetD8", &gate);
             cuda::dtoh(p, d, s).ok();
             cuda::sync(s).ok();
-            let r = p.read();
-            gate.open();
-            r
+            p.read()
         },
     )
-    .ungated(&["7", "0", "mix"])
+    .also_gated(&["7", "0", "mix"])
     .eager("0")
-    .reports(&["H18"]),
+    .reports(&["H18"])
+    .soft(),
     test(
         "L51",
         "R40",
