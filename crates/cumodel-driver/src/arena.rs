@@ -117,8 +117,11 @@ impl Arena {
         let start = self.program as u64;
         let used: Vec<Range<usize>> = self.free.allocated_ranges().collect();
         self.free.reset();
+        let page = page_size();
         for range in used {
-            let range = start + range.start as u64..start + range.end as u64;
+            // Everything in the arena is being taken back, so whole pages are.
+            let pages = range.start / page * page..range.end.next_multiple_of(page);
+            let range = start + pages.start as u64..start + pages.end as u64;
             guard::protect(&range, Level::NoAccess);
             self.discard(&range);
         }

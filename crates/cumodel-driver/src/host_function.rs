@@ -12,7 +12,7 @@ use cumodel::hazard::{Hazard, HazardKind, Party};
 use cumodel::{OpId, Part};
 
 use crate::run::{finish, run_wanted};
-use crate::state::{lock, Effect, State, CALLS_EVER, CALLS_NOW};
+use crate::state::{lock, wait_for_change_or, Effect, Locked, State, CALLS_EVER, CALLS_NOW};
 
 /// A function of the program and its argument, from cuLaunchHostFunc.
 #[derive(Clone, Copy)]
@@ -45,6 +45,21 @@ pub struct HostFunctions {
     /// H20 is reported once for each function.
     reported: bool,
     queued: usize,
+}
+
+/// Waits until the functions that were started have returned, or the one that runs sleeps: it can be waiting for what the
+/// program does next.
+///
+/// Without this, a function that the schedule starts at a call would run beside the program's next steps, and the same
+/// schedule would not be the same run.
+pub fn let_functions_finish(state: &mut Locked) {
+    let mut asleep = 0;
+    while state.host_functions.queued > 0 && asleep < SAMPLES_ASLEEP {
+        wait_for_change_or(state, SAMPLE);
+        let sleeping =
+            state.host_functions.running.is_some() && sleeps(OWN_THREADS[0].load(Ordering::SeqCst));
+        asleep = if sleeping { asleep + 1 } else { 0 };
+    }
 }
 
 /// One function to run.

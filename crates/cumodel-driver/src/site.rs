@@ -111,15 +111,7 @@ const MAX_SPAN: usize = 1 << 20;
 
 /// `file:line` of the innermost frame that is the program's own, relative to the current directory where it is inside.
 pub fn locate(site: &Site) -> String {
-    // Line tables are read one object at a time, and those of the model and of the C library hold no line of the program.
-    let skipped = [
-        object_of(capture as *const c_void),
-        object_of(libc::getpid as *const c_void),
-    ];
-    for &address in site.0.iter() {
-        if skipped.contains(&object_of(address as *const c_void)) {
-            continue;
-        }
+    for address in addresses_of_the_program(site) {
         let mut found = None;
         backtrace::resolve(address as *mut _, |symbol| {
             let place = symbol.filename().zip(symbol.lineno());
@@ -139,7 +131,7 @@ pub fn locate(site: &Site) -> String {
 /// Was the call made by a destructor?
 pub fn is_in_a_destructor(site: &Site) -> bool {
     let mut found = false;
-    for &address in site.0.iter() {
+    for address in addresses_of_the_program(site) {
         backtrace::resolve(address as *mut _, |symbol| {
             if let Some(name) = symbol.name() {
                 let name = name.to_string();
@@ -148,6 +140,20 @@ pub fn is_in_a_destructor(site: &Site) -> bool {
         });
     }
     found
+}
+
+/// The return addresses outside of the model and of the C library.
+///
+/// Line tables are read one object at a time, and those of these two hold nothing of the program.
+fn addresses_of_the_program(site: &Site) -> impl Iterator<Item = usize> + '_ {
+    let skipped = [
+        object_of(capture as *const c_void),
+        object_of(libc::getpid as *const c_void),
+    ];
+    site.0
+        .iter()
+        .copied()
+        .filter(move |&address| !skipped.contains(&object_of(address as *const c_void)))
 }
 
 /// The start of the executable or library that holds a code address.

@@ -152,6 +152,11 @@ pub fn wait_for_change(state: &mut Locked) {
     CHANGED.wait(state);
 }
 
+/// The same, for no longer than `limit`.
+pub fn wait_for_change_or(state: &mut Locked, limit: std::time::Duration) {
+    CHANGED.wait_for(state, limit);
+}
+
 /// Tells the waiting threads that the state has changed.
 pub fn notify() {
     CHANGED.notify_all();

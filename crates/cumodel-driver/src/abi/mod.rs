@@ -36,7 +36,7 @@ use cumodel::{
 };
 
 use crate::graph::{Mode, Node};
-use crate::host_function::is_host_function_thread;
+use crate::host_function::{is_host_function_thread, let_functions_finish};
 use crate::memory::Owner;
 use crate::run::{run_wanted, settle};
 use crate::site::{capture, is_in_a_destructor};
@@ -440,6 +440,7 @@ impl Call {
     fn let_the_schedule_run(&mut self) {
         self.state.engine.tick();
         run_wanted(&mut self.state, false);
+        let_functions_finish(&mut self.state);
         if self.state.engine.every_call_waits() {
             let everything = self.state.engine.everything();
             settle(&mut self.state, &everything);
