@@ -20,7 +20,7 @@ use cudarc::driver::CudaContext;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use program::Program;
 use proofs::checks::driver;
-use table::Reason;
+use table::{Reason, Table};
 use xtask::record::Driver;
 
 /// The schedules besides `last` that a test must pass under. Not `eager`: one test releases a host function after the
@@ -128,26 +128,26 @@ fn passes(program: &Program, test: &str, driver: Driver) -> Result<()> {
 
 /// Faults that each of the checks above must find.
 fn planted() -> Vec<Trial> {
+    const TABLE: &Table = &[(Reason::Kernel, &["a"]), (Reason::Duration, &["b"])];
     let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-    let table = [("a", Reason::Kernel), ("b", Reason::Duration)];
     vec![
         Trial::test(
             "planted::a_test_that_is_neither_built_nor_listed",
             move || {
-                let found = table::misfits(&names(&["a", "b", "c"]), &names(&["b"]), &table);
+                let found = table::misfits(&names(&["a", "b", "c"]), &names(&["b"]), TABLE);
                 expect(&found, &["c is not built: list it, with the reason"])
             },
         ),
         Trial::test("planted::a_test_that_is_listed_and_can_be_run", move || {
-            let found = table::misfits(&names(&["a", "b"]), &names(&["a", "b"]), &table);
+            let found = table::misfits(&names(&["a", "b"]), &names(&["a", "b"]), TABLE);
             expect(&found, &["a is built without nvrtc: strike it off"])
         }),
         Trial::test("planted::a_test_that_is_listed_and_gone", move || {
-            let found = table::misfits(&names(&["a"]), &[], &table);
+            let found = table::misfits(&names(&["a"]), &[], TABLE);
             expect(&found, &["b is not among cudarc's tests: strike it off"])
         }),
         Trial::test("planted::a_test_that_the_source_hides", move || {
-            let found = table::misfits(&names(&["a", "b"]), &names(&["b", "d"]), &table);
+            let found = table::misfits(&names(&["a", "b"]), &names(&["b", "d"]), TABLE);
             expect(&found, &["d was not found in cudarc's source"])
         }),
         Trial::test("planted::tests_in_a_source", || {

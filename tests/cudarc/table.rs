@@ -7,7 +7,7 @@ pub enum Reason {
     Kernel,
     /// It asserts that one thing takes less time than another. The model has no clock, so it would pass by chance.
     Duration,
-    /// It needs a second device. The model has one, a machine may not.
+    /// It needs a second device. The model has it when asked; a machine may not.
     SecondDevice,
 }
 
@@ -22,99 +22,43 @@ impl Reason {
     }
 }
 
+/// Tests by the reason why they are not applicable.
+pub type Table = [(Reason, &'static [&'static str])];
+
 /// The tests that are not applicable anywhere.
-pub const NOT_APPLICABLE: &[(&str, Reason)] = &[
+pub const NOT_APPLICABLE: &Table = &[
     (
-        "driver::safe::core::tests::test_default_pinned_host_reads_are_faster_than_write_combined",
         Reason::Duration,
+        &[
+            "driver::safe::core::tests::test_default_pinned_host_reads_are_faster_than_write_combined",
+            "driver::safe::core::tests::test_pinned_copy_is_faster",
+        ],
     ),
     (
-        "driver::safe::core::tests::test_pinned_copy_is_faster",
-        Reason::Duration,
-    ),
-    (
-        "driver::safe::launch::tests::test_device_side_assert",
         Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_large_launches",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_arrays",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_with_16bit",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_with_32bit",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_with_64bit",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_with_8bit",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_with_floats",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_with_half",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_with_mut_and_ref_cudarc",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_launch_with_views",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_multi_stream_concurrent_reads",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_multi_stream_writes_block",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_par_launch",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::launch::tests::test_peer_memcpy_waits_for_src_stream",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::unified_memory::tests::test_unified_memory_global",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::unified_memory::tests::test_unified_memory_host",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::unified_memory::tests::test_unified_memory_single_stream",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::unified_memory::tests::test_unified_slice_copy_to_views",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::unified_memory::tests::test_unified_slice_split_at",
-        Reason::Kernel,
-    ),
-    (
-        "driver::safe::unified_memory::tests::test_unified_slice_views_respect_stream_attachment",
-        Reason::Kernel,
+        &[
+            "driver::safe::launch::tests::test_device_side_assert",
+            "driver::safe::launch::tests::test_large_launches",
+            "driver::safe::launch::tests::test_launch_arrays",
+            "driver::safe::launch::tests::test_launch_with_16bit",
+            "driver::safe::launch::tests::test_launch_with_32bit",
+            "driver::safe::launch::tests::test_launch_with_64bit",
+            "driver::safe::launch::tests::test_launch_with_8bit",
+            "driver::safe::launch::tests::test_launch_with_floats",
+            "driver::safe::launch::tests::test_launch_with_half",
+            "driver::safe::launch::tests::test_launch_with_mut_and_ref_cudarc",
+            "driver::safe::launch::tests::test_launch_with_views",
+            "driver::safe::launch::tests::test_multi_stream_concurrent_reads",
+            "driver::safe::launch::tests::test_multi_stream_writes_block",
+            "driver::safe::launch::tests::test_par_launch",
+            "driver::safe::launch::tests::test_peer_memcpy_waits_for_src_stream",
+            "driver::safe::unified_memory::tests::test_unified_memory_global",
+            "driver::safe::unified_memory::tests::test_unified_memory_host",
+            "driver::safe::unified_memory::tests::test_unified_memory_single_stream",
+            "driver::safe::unified_memory::tests::test_unified_slice_copy_to_views",
+            "driver::safe::unified_memory::tests::test_unified_slice_split_at",
+            "driver::safe::unified_memory::tests::test_unified_slice_views_respect_stream_attachment",
+        ],
     ),
 ];
 
@@ -152,10 +96,10 @@ pub const HAZARDS: &[(&str, &[&str])] = &[
 
 /// The reason why `test` is not applicable on a machine with so many devices.
 pub fn not_applicable(test: &str, devices: usize) -> Option<Reason> {
-    let listed = NOT_APPLICABLE.iter().find(|(name, _)| *name == test);
     let second = TWO_DEVICES.contains(&test) && devices < 2;
-    listed
-        .map(|(_, reason)| *reason)
+    listed(NOT_APPLICABLE)
+        .find(|(_, name)| *name == test)
+        .map(|(reason, _)| reason)
         .or(second.then_some(Reason::SecondDevice))
 }
 
@@ -165,13 +109,21 @@ pub fn hazards(test: &str) -> &'static [&'static str] {
     listed.map_or(&[], |(_, hazards)| hazards)
 }
 
+fn listed(table: &'static Table) -> impl Iterator<Item = (Reason, &'static str)> {
+    let names = |&(reason, names): &'static (Reason, &'static [&'static str])| {
+        names.iter().map(move |&name| (reason, name))
+    };
+    table.iter().flat_map(names)
+}
+
 /// What does not fit between the tests in cudarc's source, those in its build, and the table of those that are not
 /// applicable, which is `table`.
-pub fn misfits(source: &[String], built: &[String], table: &[(&str, Reason)]) -> Vec<String> {
+pub fn misfits(source: &[String], built: &[String], table: &'static Table) -> Vec<String> {
+    let is_listed = |test: &String| listed(table).any(|(_, name)| name == test);
+    let has = |tests: &[String], name: &str| tests.iter().any(|test| test == name);
     let mut misfits = Vec::new();
     for test in source {
-        let listed = table.iter().any(|(name, _)| name == test);
-        if !listed && !built.contains(test) {
+        if !built.contains(test) && !is_listed(test) {
             misfits.push(format!("{test} is not built: list it, with the reason"));
         }
     }
@@ -180,11 +132,10 @@ pub fn misfits(source: &[String], built: &[String], table: &[(&str, Reason)]) ->
             misfits.push(format!("{test} was not found in cudarc's source"));
         }
     }
-    for (name, reason) in table {
-        let built = built.iter().any(|test| test == name);
-        if !source.iter().any(|test| test == name) {
+    for (reason, name) in listed(table) {
+        if !has(source, name) {
             misfits.push(format!("{name} is not among cudarc's tests: strike it off"));
-        } else if *reason == Reason::Kernel && built {
+        } else if reason == Reason::Kernel && has(built, name) {
             misfits.push(format!("{name} is built without nvrtc: strike it off"));
         }
     }
