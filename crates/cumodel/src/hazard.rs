@@ -489,4 +489,18 @@ mod tests {
         let expected: Vec<String> = (1..=33).map(|n| format!("H{n:02}")).collect();
         assert_eq!(ids, expected);
     }
+
+    /// The page "The driver model" lists every kind with the sentence that reports use.
+    #[test]
+    fn the_book_knows_every_kind() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/reference/the-model.md");
+        let page = std::fs::read_to_string(page).expect("the page is in the repository");
+        for kind in HazardKind::ALL {
+            let row = page
+                .lines()
+                .find(|line| line.starts_with(&format!("| {} | {} |", kind.id(), kind.name())))
+                .unwrap_or_else(|| panic!("{} is not on the page", kind.id()));
+            assert!(row.contains(&kind.sentence()[1..]), "{row}");
+        }
+    }
 }
