@@ -5,9 +5,11 @@ mod hidden;
 
 use std::env;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use anyhow::{ensure, Context, Result};
 use mdbook_driver::book::{BookItem, Chapter};
@@ -43,8 +45,7 @@ fn generate() -> Result<()> {
         // skeptic names its tests after the file, so two chapters called `index.md` must differ.
         let name = path.to_string_lossy().replace('/', "__");
         let page = out.join(name);
-        fs::write(&page, &chapter.content)
-            .with_context(|| format!("writing {}", page.display()))?;
+        write(&page, &chapter.content).with_context(|| format!("writing {}", page.display()))?;
         pages.push(page);
         hidden.extend(
             hidden::listings(&chapter.content)
@@ -60,6 +61,15 @@ fn generate() -> Result<()> {
     skeptic::generate_doc_tests(&pages);
     watch_every_listing(&out)?;
     fs::write(out.join("hidden.rs"), format!("&{hidden:?}")).context("writing hidden.rs")
+}
+
+/// Writes a page as if it had always been there: skeptic tells cargo to watch it, and cargo runs this script again if
+/// what it watches is younger than the last run.
+fn write(page: &Path, content: &str) -> Result<()> {
+    let mut file = File::create(page)?;
+    file.write_all(content.as_bytes())?;
+    file.set_modified(SystemTime::UNIX_EPOCH)?;
+    Ok(())
 }
 
 /// The chapters after mdBook's own preprocessor for `{{#include}}` and its like. The other preprocessors of the book

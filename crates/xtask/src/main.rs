@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         .with_context(|| format!("looking for the repository in {}", root.display()))
         .and_then(|root| match Arguments::parse().task {
             Task::Bless { slugs } => bless::bless(&root, &slugs),
-            Task::Check => run(Command::new(".ci/run").current_dir(root)),
+            Task::Check => run(&mut Command::new(root.join(".ci/run"))),
             Task::BenchModel { json } => run(bench_model(json).current_dir(root)),
         });
     match done {
