@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::thread;
 
+use cudarc::driver::result::{self, stream::StreamKind};
 use cudarc::driver::sys::{
     self, CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus,
 };
@@ -57,6 +58,8 @@ impl Finding {
 pub const ALL: &[Finding] = &[
     Finding::new("pinned_dropped", pinned_dropped, "").reports(&["H03/H13"]),
     Finding::new("pinned_dropped_repaired", pinned_dropped_repaired, ""),
+    Finding::new("borrowed_stream", || borrowed_stream(false), "1").reports(&["H18/H13"]),
+    Finding::new("borrowed_stream_repaired", || borrowed_stream(true), "0"),
     Finding::new("pinned_part_repaired", pinned_part_repaired, "7"),
     Finding::new("write_combined", || download(true), "7").reports(&["H30"]),
     Finding::new("write_combined_repaired", || download(false), "7"),
@@ -88,7 +91,8 @@ pub const ALL: &[Finding] = &[
         "elapsed_repaired",
         || elapsed(Some(CUevent_flags::CU_EVENT_DEFAULT)),
         "Ok",
-    ),
+    )
+    .waits(&["cuEventSynchronize", "cuEventSynchronize"]),
     Finding::new(
         "capture_goes_on",
         capture_goes_on,
@@ -156,6 +160,30 @@ fn pinned_dropped_repaired() -> Seen {
     stream.synchronize()?;
     drop(p);
     done()
+}
+
+/// Memory of the default stream is set to 1 and waited for, then to 0, and downloaded on a stream of another library.
+fn borrowed_stream(join: bool) -> Seen {
+    let context = CudaContext::new(0)?;
+    let stream = context.default_stream();
+    let handle = result::stream::create(StreamKind::NonBlocking)?;
+    // SAFETY: the handle is a stream of this context, and is destroyed after the wrapper is dropped.
+    let borrowed = unsafe { context.wrap_borrowed_stream(handle) };
+    let ones = vec![1; N];
+    let mut p = pinned(&context)?;
+    let mut x = stream.clone_htod(&ones)?;
+    stream.synchronize()?;
+    stream.memset_zeros(&mut x)?;
+    if join {
+        borrowed.join(&stream)?;
+    }
+    borrowed.memcpy_dtoh(&x, &mut p)?;
+    borrowed.synchronize()?;
+    stream.synchronize()?;
+    drop(borrowed);
+    // SAFETY: the stream was created above, and its wrapper is gone.
+    unsafe { result::stream::destroy(handle) }?;
+    first(&p)
 }
 
 fn pinned_part_repaired() -> Seen {
@@ -315,7 +343,7 @@ fn per_thread_repaired() -> Seen {
 
 fn elapsed(flags: Option<CUevent_flags>) -> Seen {
     let context = CudaContext::new(0)?;
-    let stream = context.new_stream()?;
+    let stream = context.default_stream();
     let (start, end) = (stream.record_event(flags)?, stream.record_event(flags)?);
     Ok(code(start.elapsed_ms(&end)))
 }
