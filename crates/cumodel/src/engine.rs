@@ -142,6 +142,8 @@ struct Op<E> {
     /// Some host call waits for it.
     wanted: bool,
     visibility: Visibility,
+    /// The bytes that it touches; under exploration only.
+    accesses: Vec<Access>,
     /// Does it move bytes, which can happen in two halves?
     moves_bytes: bool,
     half_done: bool,
@@ -170,6 +172,8 @@ pub struct Engine<E> {
     ///
     /// Between two such moments it makes no difference at which call an operation runs, so one call stands for all.
     eventful: bool,
+    /// Under exploration: allocations that were opened after a report, so that the host's next accesses are not seen.
+    unseen: Vec<Range<u64>>,
     /// What the host has waited for.
     host: Clock,
     regions: Regions,
@@ -198,6 +202,7 @@ impl<E: Clone> Engine<E> {
             runnable: BTreeSet::new(),
             focus: None,
             eventful: true,
+            unseen: Vec::new(),
             host: Clock::default(),
             regions: Regions::default(),
             ledger: Ledger::default(),
@@ -527,6 +532,10 @@ impl<E: Clone> Engine<E> {
                 successors: Vec::new(),
                 wanted: false,
                 visibility: spec.visibility,
+                accesses: match self.schedule {
+                    Schedule::Explore(_) => spec.accesses,
+                    _ => Vec::new(),
+                },
                 moves_bytes,
                 half_done: false,
             },
@@ -755,8 +764,10 @@ impl<E: Clone> Engine<E> {
         if forced && !wanted {
             return self.next_wanted();
         }
-        // A load or store of memory that was opened after a report is not seen any more.
-        let unseen = options.iter().any(|op| self.reported.contains(op));
+        let unseen = options.iter().any(|op| {
+            let op = &self.ops[op];
+            self.unseen.iter().any(|range| op.touches(range))
+        });
         if options.is_empty() || !(forced || self.eventful || unseen) {
             return None;
         }
@@ -839,6 +850,20 @@ impl<E: Clone> Engine<E> {
     fn found(&mut self, op: OpId) {
         if let Some(explorer) = self.explorer() {
             explorer.found(op);
+        }
+    }
+
+    /// The program can tell when the pending operations that touch `range` run, unless they are `ordered`.
+    ///
+    /// The ledger does not know all of them: a later access of the same bytes stands for an earlier one.
+    fn found_in(&mut self, range: &Range<u64>, ordered: impl Fn(Point) -> bool) {
+        let Schedule::Explore(explorer) = &mut self.schedule else {
+            return;
+        };
+        for (&id, op) in &self.ops {
+            if op.touches(range) && !ordered(op.stamp.point) {
+                explorer.found(id);
+            }
         }
     }
 
@@ -1044,8 +1069,12 @@ impl<E: Clone> Engine<E> {
                 !stamp.covers(entry.stamp.point) && !entry.stamp.covers(stamp.point)
             });
         }
-        for entry in &races {
-            self.found(entry.info.op);
+        if !races.is_empty() {
+            // Its pages are opened when a race is reported, so what the host touches next is not seen.
+            self.found_in(&region.range, |_| false);
+            if self.explorer().is_some() && !self.unseen.contains(&region.range) {
+                self.unseen.push(region.range.clone());
+            }
         }
         let race = races
             .into_iter()
@@ -1119,9 +1148,9 @@ impl<E: Clone> Engine<E> {
         });
         if !races.is_empty() {
             let region = self.regions.find(access.range.start).cloned();
+            self.found(info.op);
+            self.found_in(&access.range, |point| stamp.covers(point));
             for entry in races {
-                self.found(entry.info.op);
-                self.found(info.op);
                 let kind = self.kind_of_race(&entry, access.kind, stamp);
                 let later = Party::Operation {
                     info: info.clone(),
@@ -1241,6 +1270,15 @@ impl<E: Clone> Engine<E> {
     fn notice_changes(&mut self, changes: Vec<Change>) {
         self.notices
             .extend(changes.into_iter().map(Notice::Protect));
+    }
+}
+
+impl<E> Op<E> {
+    /// Does it touch a byte of `range`?
+    fn touches(&self, range: &Range<u64>) -> bool {
+        self.accesses
+            .iter()
+            .any(|access| access.range.start < range.end && range.start < access.range.end)
     }
 }
 

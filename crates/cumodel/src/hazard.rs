@@ -493,7 +493,10 @@ mod tests {
     /// The page "The driver model" lists every kind with the sentence that reports use.
     #[test]
     fn the_book_knows_every_kind() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/reference/the-model.md");
+        let page = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../src/reference/the-model.md"
+        );
         let page = std::fs::read_to_string(page).expect("the page is in the repository");
         for kind in HazardKind::ALL {
             let row = page
