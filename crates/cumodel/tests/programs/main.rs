@@ -3,6 +3,7 @@
 //! Three streams, two device buffers, a pinned one, copies, memsets, records, waits, host waits, loads and stores.
 //! Which accesses race is found by ancestor sets, and what a program can end with by trying every order of its steps.
 
+mod explored;
 mod naive;
 mod program;
 mod world;
