@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use c2c::check;
 use proofs::checks::hidden;
@@ -63,9 +64,8 @@ impl Copy {
     }
 }
 
-fn built() -> Built {
-    build::examples(&proofs::root()).unwrap()
-}
+/// What cargo built of the real repository.
+static BUILT: LazyLock<Built> = LazyLock::new(|| build::examples(&proofs::root()).unwrap());
 
 /// What a checker of a listing finds wrong.
 fn complaint(verdict: anyhow::Result<Verdict>) -> String {
@@ -77,8 +77,8 @@ fn complaint(verdict: anyhow::Result<Verdict>) -> String {
 
 /// Compiles a listing of the copy against the libraries that cargo built for the real one, and puts the program where
 /// `scripts/with-driver` finds the model beside it.
-fn compile(copy: &Copy, slug: &str, built: &Built) -> PathBuf {
-    let dependencies = built.libraries["lab"].parent().unwrap();
+fn compile(copy: &Copy, slug: &str) -> PathBuf {
+    let dependencies = BUILT.libraries["lab"].parent().unwrap();
     let program = copy.path(slug);
     let mut rustc = Command::new("rustc");
     rustc
@@ -89,7 +89,7 @@ fn compile(copy: &Copy, slug: &str, built: &Built) -> PathBuf {
     for name in ["anyhow", "cudarc", "lab"] {
         rustc.arg(format!(
             "--extern={name}={}",
-            built.libraries[name].display()
+            BUILT.libraries[name].display()
         ));
     }
     let output = rustc.output().unwrap();
@@ -106,10 +106,10 @@ fn compile(copy: &Copy, slug: &str, built: &Built) -> PathBuf {
 
 #[test]
 fn without_a_fault_nothing_is_wrong() {
-    let (copy, built) = (Copy::new(), built());
+    let copy = Copy::new();
     let example = copy.example("pinned_reuse");
     // Compiled like the faults below, so that it is the fault that makes the difference.
-    let program = compile(&copy, "pinned_reuse", &built);
+    let program = compile(&copy, "pinned_reuse");
     let listing = copy.listing(&example, &program);
     assert_eq!(listing.is_recorded().unwrap(), Verdict::Proved);
     assert_eq!(listing.is_right_in_every_order().unwrap(), Verdict::Proved);
@@ -118,13 +118,13 @@ fn without_a_fault_nothing_is_wrong() {
 
 #[test]
 fn a_removed_wait_is_found() {
-    let (copy, built) = (Copy::new(), built());
+    let copy = Copy::new();
     copy.edit("examples/pinned_reuse/main.rs", |source| {
         let lines = source.lines().filter(|it| !it.contains(".synchronize()"));
         lines.collect::<Vec<_>>().join("\n")
     });
     let example = copy.example("pinned_reuse");
-    let program = compile(&copy, "pinned_reuse", &built);
+    let program = compile(&copy, "pinned_reuse");
     let listing = copy.listing(&example, &program);
     let expected = "examples/pinned_reuse/stdout.txt: line 1 is `step 1: read 1`, \
                     but the listing now gives `step 1: read 0xeeeeeeee instead of 1: WRONG`";
@@ -136,10 +136,10 @@ fn a_removed_wait_is_found() {
 
 #[test]
 fn a_broken_listing_does_not_pass_for_a_right_one() {
-    let (copy, built) = (Copy::new(), built());
+    let copy = Copy::new();
     let mut example = copy.example("pinned_reuse_broken");
     example.hazard = None;
-    let listing = copy.listing(&example, &built.programs["pinned_reuse_broken"]);
+    let listing = copy.listing(&example, &BUILT.programs["pinned_reuse_broken"]);
     let complaint = complaint(listing.is_right_in_every_order());
     let expected =
         "examples/pinned_reuse_broken/main.rs: it should have the hazards [], but has [\"H01\"]";
@@ -148,10 +148,10 @@ fn a_broken_listing_does_not_pass_for_a_right_one() {
 
 #[test]
 fn a_broken_listing_with_another_hazard_is_found() {
-    let (copy, built) = (Copy::new(), built());
+    let copy = Copy::new();
     let mut example = copy.example("pinned_reuse_broken");
     example.hazard = Some("H02".to_owned());
-    let listing = copy.listing(&example, &built.programs["pinned_reuse_broken"]);
+    let listing = copy.listing(&example, &BUILT.programs["pinned_reuse_broken"]);
     let complaint = complaint(listing.is_wrong_every_time(1));
     let expected = "examples/pinned_reuse_broken/main.rs: it should have the hazards [\"H02\"], but has [\"H01\"]";
     assert!(complaint.starts_with(expected), "{complaint}");
@@ -159,10 +159,10 @@ fn a_broken_listing_with_another_hazard_is_found() {
 
 #[test]
 fn a_right_listing_does_not_pass_for_a_broken_one() {
-    let (copy, built) = (Copy::new(), built());
+    let copy = Copy::new();
     let mut example = copy.example("pinned_reuse");
     example.hazard = Some("H01".to_owned());
-    let listing = copy.listing(&example, &built.programs["pinned_reuse"]);
+    let listing = copy.listing(&example, &BUILT.programs["pinned_reuse"]);
     assert_eq!(
         complaint(listing.is_wrong_every_time(1)),
         "examples/pinned_reuse/stdout.txt: no line says WRONG, so the listing is not broken"
@@ -171,7 +171,7 @@ fn a_right_listing_does_not_pass_for_a_broken_one() {
 
 #[test]
 fn a_listing_that_goes_wrong_under_eager_is_found() {
-    let (copy, built) = (Copy::new(), built());
+    let copy = Copy::new();
     // It prints WRONG whatever the driver does.
     copy.edit("examples/wait_before_read_broken/main.rs", |source| {
         source.replace(
@@ -180,7 +180,7 @@ fn a_listing_that_goes_wrong_under_eager_is_found() {
         )
     });
     let example = copy.example("wait_before_read_broken");
-    let program = compile(&copy, "wait_before_read_broken", &built);
+    let program = compile(&copy, "wait_before_read_broken");
     let complaint = complaint(copy.listing(&example, &program).looks_right_when_eager());
     let expected = "examples/wait_before_read_broken/main.rs: under eager it should look right";
     assert!(complaint.starts_with(expected), "{complaint}");
@@ -188,9 +188,9 @@ fn a_listing_that_goes_wrong_under_eager_is_found() {
 
 #[test]
 fn an_edited_recorded_file_is_found() {
-    let (copy, built) = (Copy::new(), built());
+    let copy = Copy::new();
     let example = copy.example("wait_before_read_broken");
-    let listing = copy.listing(&example, &built.programs["wait_before_read_broken"]);
+    let listing = copy.listing(&example, &BUILT.programs["wait_before_read_broken"]);
     for (file, from, to) in [
         ("stdout.txt", "WRONG", "right"),
         ("timeline.mmd", "done", "gone"),
