@@ -106,7 +106,9 @@ impl Arena {
 
     /// Reserves `bytes` and returns the program's addresses, or nothing when the arena is full.
     pub fn allocate(&mut self, bytes: usize) -> Option<Range<u64>> {
-        let length = bytes.checked_next_multiple_of(self.grain)?;
+        let length = bytes
+            .checked_next_multiple_of(self.grain)
+            .filter(|&length| length <= self.size)?;
         let range = self.free.allocate_range(length).ok()?;
         let start = (self.program + range.start) as u64;
         Some(start..start + length as u64)

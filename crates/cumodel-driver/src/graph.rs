@@ -179,6 +179,16 @@ impl Graphs {
         }
     }
 
+    /// A stream is gone: a capture that began in it can never end, and one that it joined is spoiled.
+    pub fn forget_stream(&mut self, stream: StreamId) {
+        self.captures.retain(|capture| capture.origin != stream);
+        for capture in &mut self.captures {
+            if capture.frontiers.remove(&stream).is_some() {
+                capture.invalid = true;
+            }
+        }
+    }
+
     /// Makes the capture of `stream` end in an error.
     pub fn invalidate_stream(&mut self, stream: StreamId) {
         self.invalidate(|capture| capture.includes(stream));

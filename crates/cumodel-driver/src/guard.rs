@@ -17,7 +17,7 @@ use cumodel::guard::Level;
 use libc::{c_int, c_void, siginfo_t};
 
 use crate::site;
-use crate::state::lock;
+use crate::state::{is_held_here, lock};
 
 /// The handler's own stack: the alternate stack that it starts on is too small for a report.
 const STACK: usize = 512 << 10;
@@ -119,6 +119,13 @@ pub fn unwatch_registered(pages: &Range<u64>) {
     }
 }
 
+/// Leaves all memory of the program's own alone.
+pub fn unwatch_all_registered() {
+    for watched in &REGISTERED {
+        watched.set(0..0);
+    }
+}
+
 /// Changes what the program may do with whole pages of its view.
 pub fn protect(range: &Range<u64>, level: Level) {
     let protection = match level {
@@ -144,7 +151,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
     let ours = HOST.contains(address)
         || DEVICE.contains(address)
         || REGISTERED.iter().any(|watched| watched.contains(address));
-    if !ours || !handle(address, is_store(context)) {
+    // With the lock held the fault is not the program's, and the handler could not get the lock.
+    if !ours || is_held_here() || !handle(address, is_store(context)) {
         pass_on(signal, info, context);
     }
 }
@@ -158,8 +166,7 @@ fn handle(address: usize, write: bool) -> bool {
     let errno = unsafe { *libc::__errno_location() };
     let base = STACK_BASE.load(Ordering::SeqCst) as *mut u8;
     // SAFETY: the stack is mapped, large enough, and in nobody else's use until the flag is cleared. The fault is
-    // synchronous: this thread was executing a load or store of watched memory, which the model itself never touches
-    // through the program's view while it is guarded, so this thread does not hold the state's lock.
+    // synchronous: this thread was executing a load or store, and it does not hold the state's lock (checked above).
     let handled = unsafe {
         psm::on_stack(base, STACK, || {
             let site = site::capture();

@@ -98,6 +98,7 @@ impl Memory {
         }
         self.device.reset();
         self.host.reset();
+        guard::unwatch_all_registered();
         self.freed.clear();
         self.ended.clear();
         self.used = vec![0; devices];
@@ -140,7 +141,10 @@ impl Memory {
             Some(reserved) => reserved,
             None => {
                 let used = self.used.get_mut(owner.device)?;
-                if *used + length > self.limit {
+                if length > self.limit.saturating_sub(*used) {
+                    return None;
+                }
+                if !machine_has(length) {
                     return None;
                 }
                 let reserved = self.device.allocate(length)?;
@@ -172,6 +176,9 @@ impl Memory {
         owner: Owner,
         site: Site,
     ) -> Option<Arc<Region>> {
+        if !machine_has(bytes) {
+            return None;
+        }
         let reserved = self.host.allocate(bytes)?;
         guard::protect(&reserved, Level::Open);
         self.host.populate(&reserved);
@@ -367,10 +374,11 @@ impl Memory {
                 engine: engine_address,
             });
         }
+        let last = (end as usize).saturating_sub(1).max(address as usize);
         let ours = program != address
             || [self.device.program_view(), self.host.program_view()]
                 .iter()
-                .any(|view| view.contains(&(address as usize)));
+                .any(|view| view.start <= last && (address as usize) < view.end);
         // A range that starts outside of registered memory and ends inside is neither (facts about mixed ranges).
         let mixed = engine
             .regions()
@@ -382,6 +390,25 @@ impl Memory {
         }
         Ok(Place::Pageable(address as usize))
     }
+}
+
+/// Does the machine have the frames? Every page is filled at the allocation, and running out would end the process.
+fn machine_has(bytes: usize) -> bool {
+    /// Below this many bytes the question costs more than it is worth.
+    const ALWAYS: usize = 256 << 20;
+    if bytes < ALWAYS {
+        return true;
+    }
+    let available = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|info| {
+            let line = info
+                .lines()
+                .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+            line.trim().strip_suffix(" kB")?.parse::<usize>().ok()
+        });
+    // Without an answer nothing is known against it.
+    available.is_none_or(|kilobytes| bytes / 1024 < kilobytes)
 }
 
 /// Whose memory an allocation is.
@@ -442,16 +469,6 @@ impl Place {
     /// Is it device memory?
     pub fn is_device(&self) -> bool {
         matches!(self, Place::Allocation { region, .. } if region.space == Space::Device)
-    }
-
-    /// The pages of registered memory that must be open while the model copies: it has no view of its own there.
-    pub fn registered_pages(&self) -> Option<Range<u64>> {
-        match self {
-            Place::Allocation { region, .. } if region.space == Space::Registered => {
-                region.guarded.clone()
-            }
-            _ => None,
-        }
     }
 
     /// The access of `bytes` bytes here; pageable memory is not watched.

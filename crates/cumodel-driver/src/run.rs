@@ -1,23 +1,32 @@
 //! Performs what the engine hands out, and waits.
 
+use std::ops::Range;
 use std::ptr;
 use std::slice;
 
 use cumodel::guard::Level;
-use cumodel::{OpId, Part, Step, Target};
+use cumodel::{OpId, Part, Space, Step, Target};
 
 use crate::guard;
 use crate::state::{notify, wait_for_change, Effect, Locked, State};
+use crate::Code;
 
 /// Runs operations until everything of `target` has executed.
-pub fn settle(state: &mut Locked, target: &Target) {
+///
+/// Fails when everything is forgotten meanwhile, because another thread has ended the last context.
+pub fn settle(state: &mut Locked, target: &Target) -> Result<(), Code> {
+    let epoch = state.epoch;
     state.engine.want(target);
     while !state.engine.is_done(target) {
         if !step(state, true) {
             // Another thread runs what is left: a host function, or a wait that wanted the same.
             wait_for_change(state);
+            if state.epoch != epoch {
+                return Err(Code::ContextIsDestroyed);
+            }
         }
     }
+    Ok(())
 }
 
 /// Runs whatever is wanted now, without waiting for host functions; `forced` as for [`cumodel::Engine::next`].
@@ -61,14 +70,38 @@ fn piece(bytes: usize, unit: usize, part: Part) -> (usize, usize) {
     }
 }
 
+/// Opens the guarded pages of registered memory in a range, where the model has no view of its own.
+pub fn open_registered(
+    state: &State,
+    address: usize,
+    bytes: usize,
+) -> impl Iterator<Item = Range<u64>> + '_ {
+    let range = address as u64..address as u64 + bytes as u64;
+    state
+        .engine
+        .regions()
+        .overlapping(&range)
+        .filter(|region| region.space == Space::Registered)
+        .filter_map(|region| region.guarded.clone())
+        .inspect(|pages| guard::protect(pages, Level::Open))
+}
+
+/// Guards again what was opened.
+pub fn close_registered(state: &State, opened: &[Range<u64>]) {
+    for pages in opened {
+        for change in state.engine.protection(pages) {
+            guard::protect(&change.range, change.level);
+        }
+    }
+}
+
 fn perform(state: &State, effect: &Effect, part: Part) {
     match effect {
         Effect::Nothing | Effect::HostFunction(_) => (),
         Effect::Copy(copy) => {
-            // Registered memory has no second view, so its pages are opened for as long as the copy takes.
-            for pages in copy.registered.iter().flatten() {
-                guard::protect(pages, Level::Open);
-            }
+            let registered = open_registered(state, copy.from, copy.bytes)
+                .chain(open_registered(state, copy.to, copy.bytes))
+                .collect::<Vec<_>>();
             let (start, bytes) = piece(copy.bytes, 1, part);
             // SAFETY: both ranges were checked when the copy was enqueued: they lie in the engine's view of an
             // allocation, which stays mapped for the life of the process, or in memory that the caller of the driver
@@ -80,11 +113,7 @@ fn perform(state: &State, effect: &Effect, part: Part) {
                     bytes,
                 );
             };
-            for pages in copy.registered.iter().flatten() {
-                for change in state.engine.protection(pages) {
-                    guard::protect(&change.range, change.level);
-                }
-            }
+            close_registered(state, &registered);
         }
         Effect::Staged { contents, to, .. } => {
             let (start, bytes) = piece(contents.len(), 1, part);

@@ -1,6 +1,7 @@
 //! Everything behind the one lock: the engine, the memory, and the objects that handles stand for.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::{Deref, DerefMut};
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -60,8 +61,6 @@ pub struct Copy {
     pub from: usize,
     pub to: usize,
     pub bytes: usize,
-    /// Pages of registered memory that must be open meanwhile.
-    pub registered: [Option<std::ops::Range<u64>>; 2],
 }
 
 /// A context that a handle stands for.
@@ -125,7 +124,43 @@ pub struct State {
 }
 
 /// The state with the lock held.
-pub type Locked = MutexGuard<'static, State>;
+pub struct Locked(MutexGuard<'static, State>);
+
+impl Deref for Locked {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.0
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.0
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        HOLDER.store(0, Ordering::SeqCst);
+    }
+}
+
+/// Which thread holds the lock, by the address of a variable of its own; 0 for none.
+static HOLDER: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static OWN: u8 = const { 0 };
+}
+
+fn own() -> usize {
+    OWN.with(|own| std::ptr::from_ref(own) as usize)
+}
+
+/// Does this thread hold the lock? Then a fault of its is the model's own, or of an argument that points nowhere.
+pub fn is_held_here() -> bool {
+    HOLDER.load(Ordering::SeqCst) == own()
+}
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
 static CHANGED: Condvar = Condvar::new();
@@ -139,22 +174,31 @@ const REMEMBERED_COPIES: usize = 4096;
 
 /// Locks the state, building it from the environment at the first call.
 pub fn lock() -> Locked {
-    STATE.get_or_init(|| Mutex::new(State::new())).lock()
+    hold(STATE.get_or_init(|| Mutex::new(State::new())).lock())
+}
+
+fn hold(guard: MutexGuard<'static, State>) -> Locked {
+    HOLDER.store(own(), Ordering::SeqCst);
+    Locked(guard)
 }
 
 /// The state if it exists and nobody holds it: at the end of the process nothing may block.
 pub fn try_lock() -> Option<Locked> {
-    STATE.get()?.try_lock()
+    STATE.get()?.try_lock().map(hold)
 }
 
 /// Waits until another thread has changed the state.
 pub fn wait_for_change(state: &mut Locked) {
-    CHANGED.wait(state);
+    HOLDER.store(0, Ordering::SeqCst);
+    CHANGED.wait(&mut state.0);
+    HOLDER.store(own(), Ordering::SeqCst);
 }
 
 /// The same, for no longer than `limit`.
 pub fn wait_for_change_or(state: &mut Locked, limit: std::time::Duration) {
-    CHANGED.wait_for(state, limit);
+    HOLDER.store(0, Ordering::SeqCst);
+    CHANGED.wait_for(&mut state.0, limit);
+    HOLDER.store(own(), Ordering::SeqCst);
 }
 
 /// Tells the waiting threads that the state has changed.
@@ -462,6 +506,7 @@ impl State {
             .and_then(|index| self.streams.try_remove(index))
             .ok_or(Code::InvalidHandle)?;
         self.engine.destroy_stream(entry.id);
+        self.graphs.forget_stream(entry.id);
         self.dead.insert(handle, ("stream", site));
         Ok(())
     }

@@ -971,6 +971,10 @@ impl<E: Clone> Engine<E> {
 
     /// Remembers, for reports, that the host waited for an event by `call`.
     pub fn host_waited_for_event(&mut self, event: EventId, call: &'static str, site: Site) {
+        // Another thread can have destroyed it during the wait (R15).
+        if !self.events.contains_key(&event) {
+            return;
+        }
         self.waits.remember(Wait {
             call,
             site,

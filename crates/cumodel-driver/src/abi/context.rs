@@ -237,8 +237,7 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> u32 {
             return Err(call.violate(Code::StreamCaptureUnsupported, why));
         }
         let everything = call.state.engine.context_target(legacy);
-        call.wait(&everything, "everything", &capture());
-        Ok(())
+        call.wait(&everything, "everything", &capture())
     })
 }
 

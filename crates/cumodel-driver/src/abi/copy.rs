@@ -2,6 +2,7 @@
 
 use std::ffi::{c_uchar, c_uint, c_ushort, c_void};
 use std::slice;
+use std::sync::Arc;
 
 use cumodel::hazard::{HazardKind, Party};
 use cumodel::{StreamId, Target, Visibility, What};
@@ -9,9 +10,9 @@ use cumodel::{StreamId, Target, Visibility, What};
 use super::{accesses, call, Call, Handle, NULL_STREAM};
 use crate::config::Pageable;
 use crate::memory::Place;
-use crate::run::settle;
+use crate::run::{close_registered, open_registered, settle};
 use crate::site::capture;
-use crate::state::{Copy, Effect};
+use crate::state::{Copy, Effect, State};
 use crate::Code;
 
 /// An address, and whether the program passes it as one of the device.
@@ -380,13 +381,12 @@ impl Call {
         let staged = self.state.config.pageable() == Pageable::Staged && !captured;
         let read_now = staged && from.is_pageable() && !to.is_pageable() && bytes > 0;
         let effect = if read_now {
-            staged_copy(from, to, bytes)
+            staged_copy(&self.state, from, to, bytes)
         } else {
             Effect::Copy(Copy {
                 from: from.address(),
                 to: to.address(),
                 bytes,
-                registered: [from.registered_pages(), to.registered_pages()],
             })
         };
         let visibility = if touches_pageable && !staged {
@@ -404,7 +404,7 @@ impl Call {
             if let Some(op) = op {
                 self.state.expect_a_wait_for(op);
             }
-            settle(&mut self.state, &target);
+            settle(&mut self.state, &target)?;
             if between_hosts {
                 // R24: between two places of the host the call is fully synchronous.
                 self.state.host_waited(&target);
@@ -421,7 +421,7 @@ impl Call {
         self.not_capturing(stream)?;
         let copy = self.copy(to, from, bytes, NULL_STREAM)?;
         if copy.host_waits {
-            self.wait(&copy.target, "default stream", &capture());
+            self.wait(&copy.target, "default stream", &capture())?;
         }
         Ok(())
     }
@@ -470,13 +470,12 @@ impl Call {
             );
             let early = source_order(index) != IN_STREAM_ORDER && *bytes > 0;
             let effect = if early {
-                staged_copy(from, to, *bytes)
+                staged_copy(&self.state, from, to, *bytes)
             } else {
                 Effect::Copy(Copy {
                     from: from.address(),
                     to: to.address(),
                     bytes: *bytes,
-                    registered: [from.registered_pages(), to.registered_pages()],
                 })
             };
             let spec = cumodel::Spec {
@@ -543,19 +542,22 @@ impl Call {
     ) -> Result<(), Code> {
         let fill = self.fill(to, value, width, count, NULL_STREAM)?;
         if fill.host_waits {
-            self.wait(&fill.target, "default stream", &capture());
+            self.wait(&fill.target, "default stream", &capture())?;
         }
         Ok(())
     }
 }
 
 /// A copy whose source is read now, whatever is queued before it (R23).
-fn staged_copy(from: &Place, to: &Place, bytes: usize) -> Effect {
+fn staged_copy(state: &State, from: &Place, to: &Place, bytes: usize) -> Effect {
+    let opened: Vec<_> = open_registered(state, from.address(), bytes).collect();
     // SAFETY: the caller of the driver function promises that a pageable source holds `bytes` bytes, and the engine's
     // view of an allocation is always readable.
     let contents = unsafe { slice::from_raw_parts(from.address() as *const u8, bytes) };
+    let contents: Arc<[u8]> = contents.into();
+    close_registered(state, &opened);
     Effect::Staged {
-        contents: contents.into(),
+        contents,
         source: from.address(),
         to: to.address(),
     }

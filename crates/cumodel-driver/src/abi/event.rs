@@ -126,7 +126,7 @@ pub unsafe extern "C" fn cuEventSynchronize(event: Handle) -> u32 {
         let site = capture();
         if !target.is_empty() {
             let name = format!("event {}", call.state.engine.event_number(id));
-            call.wait(&target, &name, &site);
+            call.wait(&target, &name, &site)?;
         }
         let function = call.name;
         call.state.engine.host_waited_for_event(id, function, site);
@@ -154,8 +154,7 @@ pub unsafe extern "C" fn cuEventQuery(event: Handle) -> u32 {
             return Err(Code::NotReady);
         }
         let name = format!("event {}", call.state.engine.event_number(id));
-        call.wait(&target, &name, &capture());
-        Ok(())
+        call.wait(&target, &name, &capture())
     })
 }
 

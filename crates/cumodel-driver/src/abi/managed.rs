@@ -52,7 +52,7 @@ impl Call {
         let region = self.state.engine.region(address).cloned();
         let inside = region
             .as_ref()
-            .is_some_and(|region| address + bytes as u64 <= region.range.end);
+            .is_some_and(|region| bytes as u64 <= region.range.end - address);
         let Some(region) = region.filter(|region| inside && region.space == Space::Managed) else {
             let why = "the range is not inside one live managed allocation";
             return Err(self.refuse(Code::InvalidValue, why));
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
 fn advise(name: &'static str, address: u64, bytes: usize) -> u32 {
     call(name, |call| {
         let inside = call.state.engine.region(address).is_some_and(|region| {
-            region.space == Space::Managed && address + bytes as u64 <= region.range.end
+            region.space == Space::Managed && bytes as u64 <= region.range.end - address
         });
         if inside {
             Ok(())

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
             .block(address)
             .is_some_and(|block| block.stream_ordered);
         if !stream_ordered {
-            call.wait_as_drivers_do();
+            call.wait_as_drivers_do()?;
         }
         let name = call.name;
         call.state.free_now(&region, name, capture());
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn cuMemFreeHost(address: *mut c_void) -> u32 {
         let fits = |space| space == Space::Pinned;
         let region = call.allocation(address as u64, "pinned", fits)?;
         call.unsafe_during_capture()?;
-        call.wait_as_drivers_do();
+        call.wait_as_drivers_do()?;
         let name = call.name;
         if !call.state.free_now(&region, name, capture()) {
             call.note_hidden_wait();
@@ -321,7 +321,7 @@ impl Call {
             return Ok(region);
         }
         let everything = self.state.engine.everything();
-        settle(&mut self.state, &everything);
+        settle(&mut self.state, &everything)?;
         self.state.host_waited(&everything);
         self.state
             .allocate_device(bytes, stream, owner, capture())
@@ -332,10 +332,11 @@ impl Call {
     }
 
     /// In the profile `free=driver`, frees wait for all work in flight, as drivers have been seen to do.
-    pub(super) fn wait_as_drivers_do(&mut self) {
+    pub(super) fn wait_as_drivers_do(&mut self) -> Result<(), Code> {
         if self.state.config.free == Free::Driver {
             let everything = self.state.engine.everything();
-            settle(&mut self.state, &everything);
+            settle(&mut self.state, &everything)?;
         }
+        Ok(())
     }
 }

@@ -391,12 +391,13 @@ impl Call {
     }
 
     /// Makes the host wait for `target`, which it calls `on` in the trace.
-    fn wait(&mut self, target: &Target, on: &str, site: &Site) {
+    fn wait(&mut self, target: &Target, on: &str, site: &Site) -> Result<(), Code> {
         self.state.trace.wait(self.name, on, site);
-        settle(&mut self.state, target);
+        settle(&mut self.state, target)?;
         self.state.host_waited(target);
         self.state.handle_notices();
         self.state.trace.waited(self.name, on);
+        Ok(())
     }
 
     /// The live allocation that starts at `address`, of a kind that satisfies `fits`.
@@ -443,8 +444,9 @@ impl Call {
         let_functions_finish(&mut self.state);
         if self.state.engine.every_call_waits() {
             let everything = self.state.engine.everything();
-            settle(&mut self.state, &everything);
-            self.state.host_waited(&everything);
+            if settle(&mut self.state, &everything).is_ok() {
+                self.state.host_waited(&everything);
+            }
         }
         self.state.handle_notices();
     }

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn cuMemHostUnregister(address: *mut c_void) -> u32 {
             Some(region) => region,
         };
         call.unsafe_during_capture()?;
-        call.wait_as_drivers_do();
+        call.wait_as_drivers_do()?;
         let name = call.name;
         call.state.free_now(&region, name, capture());
         Ok(())

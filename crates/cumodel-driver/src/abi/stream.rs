@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cuStreamSynchronize(stream: Handle) -> u32 {
         let target = call.state.engine.stream_target(id);
         let name = call.state.engine.stream_name(id);
         let site = capture();
-        call.wait(&target, &name, &site);
+        call.wait(&target, &name, &site)?;
         let function = call.name;
         call.state.engine.host_waited_for_stream(id, function, site);
         Ok(())
@@ -88,8 +88,7 @@ pub unsafe extern "C" fn cuStreamQuery(stream: Handle) -> u32 {
             return Err(Code::NotReady);
         }
         let name = call.state.engine.stream_name(id);
-        call.wait(&target, &name, &capture());
-        Ok(())
+        call.wait(&target, &name, &capture())
     })
 }
 
