@@ -103,7 +103,7 @@ impl Summary {
         let count =
             |which: &dyn Fn(&Outcome) -> bool| self.0.values().filter(|it| which(it)).count();
         let fine = |it: &Outcome| !it.failed && it.waived.is_none();
-        println!("{} listings, on {name}:", self.0.len());
+        println!("listings on {name}: {}", self.0.len());
         println!("{:4} right   {right}", count(&|it| fine(it) && !it.broken));
         println!("{:4} broken  {broken}", count(&|it| fine(it) && it.broken));
         println!("{:4} failed", count(&|it| it.failed));

@@ -14,6 +14,8 @@ const TIME_LIMIT: &str = "60";
 static WAIVED_LOG: LazyLock<PathBuf> = LazyLock::new(|| {
     let name = format!("c2c-waived-{}.log", std::process::id());
     let log = env::temp_dir().join(name);
+    // One that an earlier process of this number left behind; most often there is none.
+    let _ = fs::remove_file(&log);
     env::set_var("C2C_WAIVED_LOG", &log);
     env::set_var("C2C_TIME_LIMIT", TIME_LIMIT);
     log
@@ -30,22 +32,23 @@ pub fn run(package: &str, out_dir: &str, target: &str, listing: &str) {
     let log = &*WAIVED_LOG;
     let waivable = listing.contains("lab::waive(");
     let _alone = waivable.then(|| WAIVABLE.lock().unwrap_or_else(PoisonError::into_inner));
-    // libtest shows this when the test fails: the test's own name is a heading and a line of the expanded page.
-    let claim = listing.lines().find(|line| line.starts_with("//!"));
-    println!(
-        "the listing that starts with {}",
-        claim.unwrap_or("no claim")
-    );
+    // The test's own name is a heading and a line of the expanded page; libtest shows this beside it when it fails.
+    let claim = listing.lines().find_map(|line| line.strip_prefix("//! "));
+    let claim = claim.unwrap_or("a listing without a claim");
+    println!("{claim}");
 
     skeptic::rt::run_test(package, out_dir, target, listing);
 
-    if let Ok(reasons) = fs::read_to_string(log) {
-        // Beside libtest, which would hide it because the test passed.
-        let line = format!(
-            "waived: on a page, the listing that starts with {}: {}",
-            claim.unwrap_or("no claim"),
-            reasons.trim_end()
-        );
+    if !waivable {
+        return;
+    }
+    if let Ok(waived) = fs::read_to_string(log) {
+        // `<program>: <reason>`, where the program is skeptic's `out`.
+        let reason = waived
+            .split_once(": ")
+            .map_or(&*waived, |(_, reason)| reason);
+        let line = format!("waived on a page: {claim} ({})", reason.trim_end());
+        // Not `println!`, which libtest hides when the test passes.
         let said = writeln!(std::io::stdout(), "{line}");
         let removed = fs::remove_file(log);
         assert!(said.is_ok() && removed.is_ok(), "{line}");

@@ -217,7 +217,7 @@ fn enqueue(
 ) -> Result<()> {
     // SAFETY: both addresses stay valid until the caller has synchronized.
     unsafe {
-        if operation % 2 == 0 {
+        if operation.is_multiple_of(2) {
             sys::cuMemsetD32Async(address, operation, 1, stream.cu_stream()).result()?;
         } else {
             sys::cuMemcpyDtoHAsync_v2(destination.cast(), address, 4, stream.cu_stream())
