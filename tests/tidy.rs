@@ -200,3 +200,24 @@ fn bindings() -> String {
     let manifest = Path::new(cudarc["manifest_path"].as_str().unwrap());
     fs::read_to_string(manifest.with_file_name("src/driver/sys/mod.rs")).unwrap()
 }
+
+#[test]
+fn the_readme_shows_the_listing_as_it_is() {
+    assert_eq!(tidy::readme(&proofs::root()).unwrap(), none());
+}
+
+#[test]
+fn a_readme_that_shows_something_else_is_found() {
+    let root = planted(&[
+        ("README.md", "let a = 1;\nread 7\n"),
+        (
+            "examples/pinned_reuse/main.rs",
+            "    // ANCHOR: idea\n    let a = 2;\n    // ANCHOR_END: idea\n",
+        ),
+        ("examples/pinned_reuse/stdout.txt", "read 7\n"),
+    ]);
+    assert_eq!(
+        tidy::readme(root.path()).unwrap(),
+        ["README.md: the listing is not that of examples/pinned_reuse any more"]
+    );
+}

@@ -1,5 +1,6 @@
 //! Device attribute 100 tells a coherent machine, such as one with NVLink-C2C; 88 alone does not.
 //! hazard: none
+//! stdout: of the machine
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::CudaContext;

@@ -113,6 +113,30 @@ pub fn not_shown(root: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
+/// README.md shows `pinned_reuse` as it is: its region `idea`, without the indentation, and its recorded output.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn readme(root: &Path) -> Result<Vec<String>> {
+    let readme = read(&root.join("README.md"))?;
+    let program = read(&root.join("examples/pinned_reuse/main.rs"))?;
+    let shown: String = program
+        .lines()
+        .skip_while(|line| line.trim() != "// ANCHOR: idea")
+        .skip(1)
+        .take_while(|line| line.trim() != "// ANCHOR_END: idea")
+        .map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line)))
+        .collect();
+    let output = read(&root.join("examples/pinned_reuse/stdout.txt"))?;
+    Ok([("listing", shown), ("output", output)]
+        .into_iter()
+        .filter(|(_, text)| !readme.contains(text.as_str()))
+        .map(|(what, _)| {
+            format!("README.md: the {what} is not that of examples/pinned_reuse any more")
+        })
+        .collect())
+}
+
 /// CITATION.cff is YAML and has what the format demands.
 ///
 /// # Errors

@@ -29,10 +29,12 @@ struct Watched {
 }
 
 impl Watched {
-    const NOTHING: Watched = Watched {
-        start: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-    };
+    const fn nothing() -> Watched {
+        Watched {
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+        }
+    }
 
     fn set(&self, range: Range<usize>) {
         self.start.store(range.start, Ordering::SeqCst);
@@ -51,9 +53,9 @@ impl Watched {
 /// How many pieces of registered memory can be watched at once.
 const MAX_REGISTERED: usize = 256;
 
-static HOST: Watched = Watched::NOTHING;
-static DEVICE: Watched = Watched::NOTHING;
-static REGISTERED: [Watched; MAX_REGISTERED] = [const { Watched::NOTHING }; MAX_REGISTERED];
+static HOST: Watched = Watched::nothing();
+static DEVICE: Watched = Watched::nothing();
+static REGISTERED: [Watched; MAX_REGISTERED] = [const { Watched::nothing() }; MAX_REGISTERED];
 static STACK_BASE: AtomicUsize = AtomicUsize::new(0);
 static STACK_IN_USE: AtomicBool = AtomicBool::new(false);
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();

@@ -78,7 +78,7 @@ impl Known {
                 // SAFETY: the place is on this thread's stack, above the frames in use, if it is where it should be:
                 // aligned, and no further from the start of the chain than a stack is large.
                 let holds = place - stack < MAX_SPAN
-                    && place % size_of::<usize>() == 0
+                    && place.is_multiple_of(size_of::<usize>())
                     && unsafe { (place as *const usize).read() } == address;
                 complete &= holds;
                 found.push((place, address));

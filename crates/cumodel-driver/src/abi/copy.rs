@@ -412,7 +412,7 @@ impl Call {
         }
         Ok(Submitted {
             target,
-            host_waits: !read_now && !(from.is_device() && to.is_device()),
+            host_waits: !(read_now || from.is_device() && to.is_device()),
         })
     }
 

@@ -165,7 +165,7 @@ fn attribute_of(machine: Machine, attribute: c_int) -> Option<c_int> {
         91 | 99 => 1, // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, HOST_REGISTER_SUPPORTED
         115 => 1,     // MEMORY_POOLS_SUPPORTED
         134 => coherent - 1, // HOST_NUMA_ID: no nearest node on the discrete machine, node 0 on the coherent one
-        1..=LAST_ATTRIBUTE => 0,
+        other if (1..=LAST_ATTRIBUTE).contains(&other) => 0,
         _ => return None,
     })
 }
