@@ -95,13 +95,30 @@ pub fn close_registered(state: &State, opened: &[Range<u64>]) {
     }
 }
 
+/// Performs a step, with registered memory open for as long as it takes: also such as was registered after the
+/// operation had been enqueued.
 fn perform(state: &State, effect: &Effect, part: Part) {
+    let touched = match effect {
+        Effect::Nothing | Effect::HostFunction(_) => [None, None],
+        Effect::Copy(copy) => [Some((copy.from, copy.bytes)), Some((copy.to, copy.bytes))],
+        Effect::Staged { contents, to, .. } => [Some((*to, contents.len())), None],
+        Effect::Fill {
+            to, width, count, ..
+        } => [Some((*to, width * count)), None],
+    };
+    let opened: Vec<Range<u64>> = touched
+        .into_iter()
+        .flatten()
+        .flat_map(|(address, bytes)| open_registered(state, address, bytes))
+        .collect();
+    move_bytes(effect, part);
+    close_registered(state, &opened);
+}
+
+fn move_bytes(effect: &Effect, part: Part) {
     match effect {
         Effect::Nothing | Effect::HostFunction(_) => (),
         Effect::Copy(copy) => {
-            let registered = open_registered(state, copy.from, copy.bytes)
-                .chain(open_registered(state, copy.to, copy.bytes))
-                .collect::<Vec<_>>();
             let (start, bytes) = piece(copy.bytes, 1, part);
             // SAFETY: both ranges were checked when the copy was enqueued: they lie in the engine's view of an
             // allocation, which stays mapped for the life of the process, or in memory that the caller of the driver
@@ -113,7 +130,6 @@ fn perform(state: &State, effect: &Effect, part: Part) {
                     bytes,
                 );
             };
-            close_registered(state, &registered);
         }
         Effect::Staged { contents, to, .. } => {
             let (start, bytes) = piece(contents.len(), 1, part);
