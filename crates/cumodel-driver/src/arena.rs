@@ -13,13 +13,16 @@ use range_alloc::RangeAllocator;
 
 use crate::guard::{self, page_size};
 
+/// Reservations start at a multiple of this many bytes, so that page tables of one can be moved to another.
+const ALIGNMENT: usize = 1 << 30;
+
 /// Reserves `size` addresses that nobody can access.
 pub fn reserve_addresses(size: usize) -> io::Result<Range<usize>> {
     // SAFETY: a new private mapping at an address of the kernel's choice replaces nothing.
     let address = unsafe {
         libc::mmap(
             ptr::null_mut(),
-            size,
+            size + ALIGNMENT,
             libc::PROT_NONE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
@@ -29,7 +32,8 @@ pub fn reserve_addresses(size: usize) -> io::Result<Range<usize>> {
     if address == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok(address as usize..address as usize + size)
+    let start = (address as usize).next_multiple_of(ALIGNMENT);
+    Ok(start..start + size)
 }
 
 /// One kind of memory: a sparse file in memory, reserved as a whole and used piece by piece.
@@ -60,13 +64,14 @@ impl Arena {
             return Err(io::Error::last_os_error());
         }
         let map = |protection| {
-            // SAFETY: a new shared mapping at an address of the kernel's choice replaces nothing.
+            let reserved = reserve_addresses(size)?;
+            // SAFETY: the new shared mapping replaces the reservation, which nobody knows yet.
             let address = unsafe {
                 libc::mmap(
-                    ptr::null_mut(),
+                    reserved.start as *mut libc::c_void,
                     size,
                     protection,
-                    libc::MAP_SHARED | libc::MAP_NORESERVE,
+                    libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED,
                     file.as_raw_fd(),
                     0,
                 )

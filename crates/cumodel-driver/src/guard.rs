@@ -16,6 +16,7 @@ use std::thread;
 use cumodel::guard::Level;
 use libc::{c_int, c_void, siginfo_t};
 
+use crate::parking;
 use crate::site;
 use crate::state::{is_held_here, lock};
 
@@ -67,7 +68,9 @@ pub fn page_size() -> usize {
 }
 
 /// Takes over the faults in the model's host memory and in its device memory.
-pub fn install([host, device]: [Range<usize>; 2]) -> io::Result<()> {
+///
+/// `parking` are addresses for the page tables of host memory that is taken away.
+pub fn install([host, device]: [Range<usize>; 2], parking: Range<usize>) -> io::Result<()> {
     // SAFETY: a new private mapping at an address of the kernel's choice replaces nothing.
     let stack = unsafe {
         libc::mmap(
@@ -83,6 +86,7 @@ pub fn install([host, device]: [Range<usize>; 2]) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     STACK_BASE.store(stack as usize, Ordering::SeqCst);
+    parking::install(&host, parking);
     HOST.set(host);
     DEVICE.set(device);
 
@@ -130,21 +134,39 @@ pub fn unwatch_all_registered() {
 
 /// Changes what the program may do with whole pages of its view.
 pub fn protect(range: &Range<u64>, level: Level) {
-    let protection = match level {
-        Level::NoAccess => libc::PROT_NONE,
-        Level::ReadOnly => libc::PROT_READ,
-        Level::Open => libc::PROT_READ | libc::PROT_WRITE,
-    };
-    let length = (range.end - range.start) as usize;
+    let range = range.start as usize..range.end as usize;
+    match level {
+        Level::NoAccess => {
+            for rest in parking::park(&range) {
+                set_protection(&rest, libc::PROT_NONE);
+            }
+        }
+        Level::ReadOnly => {
+            parking::bring_back(&range);
+            set_protection(&range, libc::PROT_READ);
+        }
+        Level::Open => {
+            parking::bring_back(&range);
+            set_protection(&range, libc::PROT_READ | libc::PROT_WRITE);
+        }
+    }
+}
+
+fn set_protection(range: &Range<usize>, protection: c_int) -> bool {
+    if range.is_empty() {
+        return true;
+    }
     // SAFETY: the range is whole pages of the program's view, which the model mapped and never unmaps, or of memory that
     // the program has registered and by that promised to keep; both are readable and writable by nature.
-    let done = unsafe { libc::mprotect(range.start as *mut c_void, length, protection) };
-    if done != 0 {
+    let done = unsafe { libc::mprotect(range.start as *mut c_void, range.len(), protection) } == 0;
+    if !done {
         eprintln!(
-            "model: host accesses to {length} bytes of memory go unseen: mprotect: {}",
+            "model: host accesses to {} bytes of memory go unseen: mprotect: {}",
+            range.len(),
             io::Error::last_os_error()
         );
     }
+    done
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {

@@ -12,6 +12,7 @@
 //! | `memory` | what is allocated where, and what has been freed |
 //! | `graph` | stream capture and graphs |
 //! | `arena` | memory mapped twice: the program's view can be taken away, the engine's cannot |
+//! | `parking` | takes large pieces of memory away without touching each page |
 //! | `guard` | the page fault that tells of a host access |
 //! | `site` | return addresses to `file:line` |
 //! | `report`, `trace` | what is printed and written |
@@ -27,6 +28,7 @@ mod graph;
 mod guard;
 mod host_function;
 mod memory;
+mod parking;
 mod report;
 mod run;
 mod site;

@@ -66,6 +66,8 @@ pub struct Memory {
     host: Arena,
     /// Device addresses of write-combined memory, which are not its host addresses (R29).
     alias: Range<usize>,
+    /// Addresses for the page tables of host memory that is taken away.
+    parking: Range<usize>,
     blocks: BTreeMap<u64, Block>,
     /// By freeing stream, most recent last (R44).
     freed: HashMap<StreamId, Vec<Freed>>,
@@ -83,6 +85,7 @@ impl Memory {
             device: Arena::new(DEVICE_MEMORY, DEVICE_GRAIN)?,
             host: Arena::new(HOST_MEMORY, page_size())?,
             alias: reserve_addresses(HOST_MEMORY)?,
+            parking: reserve_addresses(HOST_MEMORY)?,
             blocks: BTreeMap::new(),
             freed: HashMap::new(),
             ended: VecDeque::new(),
@@ -108,6 +111,11 @@ impl Memory {
     /// The addresses at which the program's accesses can fault: host memory first, device memory second.
     pub fn watched(&self) -> [Range<usize>; 2] {
         [self.host.program_view(), self.device.program_view()]
+    }
+
+    /// Addresses for the page tables of host memory that is taken away.
+    pub fn parking(&self) -> Range<usize> {
+        self.parking.clone()
     }
 
     /// Free and total bytes of a device.

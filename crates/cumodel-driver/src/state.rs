@@ -235,7 +235,7 @@ impl State {
         let memory = Memory::new().unwrap_or_else(|error| {
             refuse_to_start(&format!("no address space for the model's memory: {error}"))
         });
-        if let Err(error) = guard::install(memory.watched()) {
+        if let Err(error) = guard::install(memory.watched(), memory.parking()) {
             refuse_to_start(&format!("host accesses cannot be watched: {error}"));
         }
         // SAFETY: the function lives as long as the process.

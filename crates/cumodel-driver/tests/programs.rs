@@ -88,6 +88,45 @@ impl Pinned {
     }
 }
 
+/// Bytes of a buffer that is guarded by moving page tables.
+const LARGE: usize = 64 << 20;
+
+fn large(cuda: &Cuda, value: u32) -> CUdeviceptr {
+    let _ = cuda;
+    let mut address = 0;
+    // SAFETY: the out-pointer is valid, and the memory has LARGE bytes.
+    unsafe {
+        ok(sys::cuMemAlloc_v2(&mut address, LARGE));
+        ok(sys::cuMemsetD32Async(
+            address,
+            value,
+            LARGE / 4,
+            ptr::null_mut(),
+        ));
+    }
+    sync(ptr::null_mut());
+    address
+}
+
+fn large_pinned(value: u32) -> Pinned {
+    let mut address = ptr::null_mut();
+    // SAFETY: the out-pointer is valid, and the memory has LARGE bytes.
+    unsafe {
+        ok(sys::cuMemHostAlloc(&mut address, LARGE, 0));
+        std::slice::from_raw_parts_mut(address.cast::<u32>(), LARGE / 4).fill(value);
+    }
+    Pinned(address.cast())
+}
+
+fn minor_faults() -> i64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the out-pointer is valid, and the call fills it.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init().ru_minflt
+    }
+}
+
 #[track_caller]
 fn ok(code: CUresult) {
     assert_eq!(code, CUresult::CUDA_SUCCESS);
@@ -309,6 +348,25 @@ const PROGRAMS: &[Program] = &[
         let error = cudarc::driver::DriverError(CUresult::CUDA_ERROR_INVALID_VALUE);
         println!("{error}");
     }, "DriverError(CUDA_ERROR_INVALID_VALUE, \"invalid argument\")"),
+    timing_dependent("large_pinned_memory_is_guarded", |cuda| {
+        let (d, p, s) = (large(cuda, 7), large_pinned(1), cuda.stream());
+        // SAFETY: both have LARGE bytes and live as long as the process.
+        ok(unsafe { sys::cuMemcpyDtoHAsync_v2(p.0.cast(), d, LARGE, s) });
+        println!("{} {}", p.get(LARGE / 4 - 1), p.get(LARGE / 8));
+        sync(s);
+        println!("{} {}", p.get(LARGE / 4 - 1), p.get(0));
+    }, "1 1 7 7", &["H01"], "7 7 7 7"),
+    always("large_pinned_memory_comes_back_without_faults", |cuda| {
+        let (d, p, s) = (large(cuda, 7), large_pinned(1), cuda.stream());
+        for _ in 0..3 {
+            // SAFETY: both have LARGE bytes and live as long as the process.
+            ok(unsafe { sys::cuMemcpyDtoHAsync_v2(p.0.cast(), d, LARGE, s) });
+            sync(s);
+        }
+        let before = minor_faults();
+        let sum: u64 = (0..LARGE / 4).step_by(1024).map(|index| u64::from(p.get(index))).sum();
+        println!("{} {}", sum == 7 * (LARGE as u64 / 4096), minor_faults() - before < 8);
+    }, "true true"),
     always("a_process_may_end_with_its_context_retained", |_| {
         std::mem::forget(CudaContext::new(0));
         println!("over");
