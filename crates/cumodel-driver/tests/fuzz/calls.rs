@@ -426,7 +426,10 @@ impl Caller {
         let offset = self.rng.usize(..PAGEABLE);
         let bytes = size(&mut self.rng);
         let address = match self.rng.u8(..10) {
-            0 => self.device_address() as *mut c_void,
+            // An allocation of the driver's, freed or not; anything else could be memory of others.
+            0 => Some(self.start())
+                .filter(|start| start.is_multiple_of(512))
+                .unwrap_or(0) as *mut c_void,
             1 => ptr::null_mut(),
             2..=5 => (start + offset / 4096 * 4096) as *mut c_void,
             _ => (start + offset) as *mut c_void,
@@ -434,7 +437,7 @@ impl Caller {
         if self.rng.bool() {
             let flags = self.flags();
             if call!(self, cuMemHostRegister_v2, address, bytes, flags) {
-                self.pool().add_pinned(address as u64, bytes);
+                self.pool().add_registered(address as u64, bytes);
             }
         } else {
             let start = self.start() as *mut c_void;

@@ -31,6 +31,8 @@ pub struct Pool {
     device: Vec<(u64, usize)>,
     /// Addresses of page-locked memory with their sizes.
     pinned: Vec<(u64, usize)>,
+    /// Addresses in pageable memory that was registered, with their sizes.
+    registered: Vec<(u64, usize)>,
 }
 
 impl Pool {
@@ -44,6 +46,10 @@ impl Pool {
 
     pub fn add_pinned(&mut self, address: u64, size: usize) {
         push(&mut self.pinned, (address, size));
+    }
+
+    pub fn add_registered(&mut self, address: u64, size: usize) {
+        push(&mut self.registered, (address, size));
     }
 
     /// A handle: mostly one of its kind, sometimes one of another kind, null, a default stream, or garbage.
@@ -73,17 +79,19 @@ impl Pool {
             1 => rng.u64(..),
             2 => u64::MAX - rng.u64(..64),
             3 => pageable() as u64 + rng.u64(..PAGEABLE as u64),
-            4..=8 => somewhere_in(rng, &self.pinned),
+            4 => somewhere_in(rng, &self.registered),
+            5 => somewhere_in(rng, &self.device).wrapping_sub(1),
+            6..=8 => somewhere_in(rng, &self.pinned),
             _ => somewhere_in(rng, &self.device),
         }
     }
 
     /// The start of an allocation, most of the time.
     pub fn start(&self, rng: &mut Rng) -> u64 {
-        let list = if rng.bool() {
-            &self.device
-        } else {
-            &self.pinned
+        let list = match rng.u8(..5) {
+            0 => &self.registered,
+            1..=2 => &self.pinned,
+            _ => &self.device,
         };
         match rng.u8(..10) {
             0 => self.device_address(rng),
@@ -96,10 +104,17 @@ impl Pool {
     pub fn host_address(&self, rng: &mut Rng, size: usize) -> *mut c_void {
         match rng.u8(..10) {
             0 => ptr::null_mut(),
-            1..=5 if size <= PAGEABLE => {
+            1..=4 if size <= PAGEABLE => {
                 let offset = rng.usize(..=PAGEABLE - size);
                 pageable().wrapping_add(offset).cast()
             }
+            // It may be pageable again, so it has to be large enough for that.
+            5 => match rng.choice(&self.registered) {
+                Some(&(start, _)) if size <= PAGEABLE - (start as usize - pageable() as usize) => {
+                    start as *mut c_void
+                }
+                _ => ptr::null_mut(),
+            },
             6 => somewhere_in(rng, &self.device) as *mut c_void,
             _ => somewhere_in(rng, &self.pinned) as *mut c_void,
         }
@@ -122,28 +137,29 @@ fn somewhere_in(rng: &mut Rng, list: &[(u64, usize)]) -> u64 {
         0 => start.wrapping_add(rng.u64(..=size)),
         1 => start.wrapping_add(rng.u64(..=size) / 4 * 4),
         2 => start.wrapping_add(size),
-        3 => start.wrapping_sub(1),
         _ => start,
     }
 }
 
 /// Host memory that lives as long as the process, so that an operation in flight can never miss it.
+///
+/// No memory of anybody else's lies next to it: a registration that is too long would take that away from its owner.
 pub fn pageable() -> *mut u8 {
+    const MARGIN: usize = 1 << 20;
     static START: OnceLock<usize> = OnceLock::new();
     let start = START.get_or_init(|| {
-        // SAFETY: a new private mapping at an address of the kernel's choice replaces nothing.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                PAGEABLE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(start, libc::MAP_FAILED);
-        start as usize
+        // SAFETY: a new private mapping at an address of the kernel's choice replaces nothing, and the middle of it is
+        // opened.
+        unsafe {
+            let size = PAGEABLE + 2 * MARGIN;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let outer = libc::mmap(ptr::null_mut(), size, libc::PROT_NONE, flags, -1, 0);
+            assert_ne!(outer, libc::MAP_FAILED);
+            let start = outer.cast::<u8>().add(MARGIN);
+            let both = libc::PROT_READ | libc::PROT_WRITE;
+            assert_eq!(libc::mprotect(start.cast(), PAGEABLE, both), 0);
+            start as usize
+        }
     });
     *start as *mut u8
 }
