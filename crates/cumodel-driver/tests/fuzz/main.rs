@@ -33,7 +33,7 @@ const ROUNDS: usize = 20;
 const CALLS: usize = 250;
 /// A child that has not ended after this long hangs; it needs a fraction of it.
 const PATIENCE: Duration = Duration::from_secs(120);
-const DEVICE_MEMORY: usize = 16 << 20;
+const DEVICE_MEMORY: usize = 64 << 20;
 
 const SEED: &str = "CUMODEL_FUZZ_SEED";
 const LOG: &str = "CUMODEL_FUZZ_LOG";

@@ -169,6 +169,8 @@ pub fn pageable() -> *mut u8 {
 /// Sizes between a few megabytes and the whole address space of an arena are left out: they would really be allocated.
 pub fn size(rng: &mut Rng) -> usize {
     match rng.u8(..24) {
+        // So large that the driver takes it away from the host by moving page tables.
+        0 if rng.u8(..4) == 0 => (16 << 20) + rng.usize(..3) * (2 << 20) + rng.usize(..2) * 4096,
         0 => 0,
         1 => usize::MAX - rng.usize(..2000),
         2 => (1 << 63) - rng.usize(..2) * 512,
