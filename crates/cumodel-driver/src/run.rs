@@ -60,7 +60,7 @@ pub fn finish(state: &mut State, op: OpId, part: Part) {
     notify();
 }
 
-/// The bytes of a step: where they start, and how many there are.
+/// The bytes of a step: where they start, and how many there are; none is a step like any other (R32).
 fn piece(bytes: usize, unit: usize, part: Part) -> (usize, usize) {
     let half = bytes / unit / 2 * unit;
     match part {

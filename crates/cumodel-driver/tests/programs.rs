@@ -118,6 +118,12 @@ fn large_pinned(value: u32) -> Pinned {
     Pinned(address.cast())
 }
 
+/// Releases the primary context of a second device, which nobody has retained.
+fn release_once_too_often() -> u32 {
+    // SAFETY: no arguments that point anywhere.
+    unsafe { sys::cuDevicePrimaryCtxRelease_v2(1) as u32 }
+}
+
 fn minor_faults() -> i64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the out-pointer is valid, and the call fills it.
@@ -312,6 +318,7 @@ const PROGRAMS: &[Program] = &[
         sync(b);
         println!("{} {}", p.get(0), read_device(d + BYTES as u64 - 4));
     }, "1 5 6"),
+    // R16: the time between two events exists only if both are timed, recorded and complete.
     timing_dependent("elapsed_time_needs_timed_events", |cuda| {
         let (s, e) = (cuda.stream(), cuda.event());
         let mut timed = ptr::null_mut();
@@ -367,6 +374,108 @@ const PROGRAMS: &[Program] = &[
         let sum: u64 = (0..LARGE / 4).step_by(1024).map(|index| u64::from(p.get(index))).sum();
         println!("{} {}", sum == 7 * (LARGE as u64 / 4096), minor_faults() - before < 8);
     }, "true true"),
+    // R31: overlapping source and destination are undefined.
+    mistake("an_overlapping_copy_is_reported", |cuda| {
+        let d = cuda.device(7);
+        // SAFETY: both ranges are inside the buffer.
+        ok(unsafe { sys::cuMemcpyDtoDAsync_v2(d + 4, d, BYTES - 4, ptr::null_mut()) });
+        sync(ptr::null_mut());
+        println!("done");
+    }, "done", &["H29"]),
+    // R32: zero bytes are a success and touch nothing.
+    always("copies_of_nothing_succeed", |cuda| {
+        let (d, p) = (cuda.device(7), cuda.pinned(1));
+        // SAFETY: nothing is read or written.
+        let codes = unsafe {
+            [
+                sys::cuMemcpyDtoHAsync_v2(p.0.cast(), d, 0, ptr::null_mut()),
+                sys::cuMemcpyHtoDAsync_v2(d, ptr::null(), 0, ptr::null_mut()),
+                sys::cuMemsetD32Async(d, 9, 0, ptr::null_mut()),
+            ]
+        };
+        println!("{:?} {} {}", codes.map(|code| code as u32), p.get(0), read_device(d));
+    }, "[0, 0, 0] 1 7"),
+    // R36: memsets of 2 and 4 bytes need aligned addresses; R48: a free needs the start of a live allocation.
+    always("misaligned_memsets_and_bad_frees_are_refused", |cuda| {
+        let (d, p) = (cuda.device(7), cuda.pinned(1));
+        // SAFETY: every call is refused.
+        let codes = unsafe {
+            [
+                sys::cuMemsetD16Async(d + 1, 0, 1, ptr::null_mut()),
+                sys::cuMemsetD32Async(d + 2, 0, 1, ptr::null_mut()),
+                sys::cuMemFree_v2(d + 4),
+                sys::cuMemFreeHost(p.0.add(1).cast()),
+                sys::cuMemFreeAsync(1234, ptr::null_mut()),
+            ]
+        };
+        println!("{:?}", codes.map(|code| code as u32));
+    }, "[1, 1, 1, 1, 1]"),
+    // R47: sizes of zero.
+    always("allocations_of_nothing", |_| {
+        let (mut x, mut p) = (0, ptr::null_mut());
+        // SAFETY: the out-pointers are valid.
+        let codes = unsafe {
+            [
+                sys::cuMemAlloc_v2(&mut x, 0),
+                sys::cuMemAllocManaged(&mut x, 0, 1),
+                sys::cuMemHostAlloc(&mut p, 0, 0),
+                sys::cuMemAllocAsync(&mut x, 0, ptr::null_mut()),
+                sys::cuMemFree_v2(0),
+            ]
+        };
+        println!("{:?}", codes.map(|code| code as u32));
+    }, "[1, 1, 1, 0, 0]"),
+    // R49: freed pool memory counts as free once the host has waited for the free.
+    timing_dependent("freed_memory_returns_at_the_next_wait", |cuda| {
+        let s = cuda.stream();
+        let free = || {
+            let (mut free, mut total) = (0, 0);
+            // SAFETY: the out-pointers are valid.
+            ok(unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) });
+            total - free
+        };
+        let mut x = 0;
+        // SAFETY: the out-pointer is valid, and nothing uses the block.
+        unsafe {
+            ok(sys::cuMemAllocAsync(&mut x, BYTES, s));
+            println!("{}", free() / BYTES);
+            ok(sys::cuMemFreeAsync(x, s));
+        }
+        println!("{}", free() / BYTES);
+        sync(s);
+        println!("{}", free() / BYTES);
+    }, "1 1 0", &[], "1 0 0"),
+    // R65: memory from outside cannot be freed in a capture.
+    mistake("a_free_of_outside_memory_is_not_captured", |cuda| {
+        let s = cuda.stream();
+        let (mut x, mut graph) = (0, ptr::null_mut());
+        // SAFETY: the out-pointers are valid.
+        unsafe {
+            ok(sys::cuMemAllocAsync(&mut x, BYTES, s));
+            ok(sys::cuStreamBeginCapture_v2(s, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED));
+            let freed = sys::cuMemFreeAsync(x, s);
+            let ended = sys::cuStreamEndCapture(s, &mut graph);
+            println!("{} {} {}", freed as u32, ended as u32, graph.is_null());
+            ok(sys::cuMemFreeAsync(x, s));
+        }
+    }, "1 901 true", &["H23"]),
+    // R70: the primary context counts its users; R73: a destroyed context that is still current.
+    always("the_primary_context_counts_its_users", |cuda| {
+        let (mut flags, mut active, mut context) = (0, 0, ptr::null_mut());
+        // SAFETY: the out-pointers are valid.
+        unsafe {
+            ok(sys::cuDevicePrimaryCtxRetain(&mut context, 0));
+            ok(sys::cuDevicePrimaryCtxRelease_v2(0));
+            ok(sys::cuDevicePrimaryCtxGetState(0, &mut flags, &mut active));
+            let mut created = ptr::null_mut();
+            ok(sys::cuCtxCreate_v2(&mut created, 0, 0));
+            ok(sys::cuCtxSetCurrent(context));
+            ok(sys::cuCtxDestroy_v2(created));
+            println!("{active} {}", sys::cuCtxSetCurrent(created) as u32);
+        }
+        println!("{}", release_once_too_often());
+        let _ = cuda;
+    }, "1 709 201").with("CUMODEL_DEVICES", "2"),
     always("a_process_may_end_with_its_context_retained", |_| {
         std::mem::forget(CudaContext::new(0));
         println!("over");
@@ -398,6 +507,7 @@ const PROGRAMS: &[Program] = &[
         }
         let _ = cuda;
     }, "0 1048576 2").with("CUMODEL_ATTRIBUTES", "115=0").with("CUMODEL_DEVICE_MEMORY", "1048576"),
+    // R30: where the GPU uses the page tables of the CPU, attribute 100 says so.
     always("the_coherent_machine_says_so", |_| {
         let mut value = 0;
         // SAFETY: the out-pointer is valid.

@@ -2,6 +2,7 @@
 //!
 //! Operations of one stream are totally ordered (R1), so "everything up to the n-th operation of stream s" is one number
 //! per stream, and a handful of such numbers says everything that an operation is ordered after.
+//! Streams that no number mentions have no order with it (R2).
 
 use std::sync::Arc;
 

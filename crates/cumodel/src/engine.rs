@@ -1214,6 +1214,7 @@ impl<E: Clone> Engine<E> {
         }
     }
 
+    /// Source and destination must not overlap (R31).
     fn check_overlap(&mut self, a: &Access, b: &Access, info: &Arc<OpInfo>) {
         let overlap = a.range.start < b.range.end && b.range.start < a.range.end;
         if !overlap || a.kind == b.kind {

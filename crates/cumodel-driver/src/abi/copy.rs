@@ -24,7 +24,7 @@ enum Address {
     Either(u64),
 }
 
-/// Copies device to host, in stream order (R20 for pinned destinations, R21 for pageable ones).
+/// Copies device to host, in stream order (R20 for pinned destinations, R28 for managed ones, R21 for pageable ones).
 #[no_mangle]
 pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     to: *mut c_void,

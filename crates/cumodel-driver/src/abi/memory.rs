@@ -61,6 +61,8 @@ pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream
 }
 
 /// Frees device or managed memory at once; the manual only says that this may wait for work in flight (R41, R42).
+///
+/// An address that no live allocation starts at is refused (R48).
 #[no_mangle]
 pub unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
     call("cuMemFree_v2", |call| {
