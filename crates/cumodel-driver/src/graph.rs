@@ -11,12 +11,11 @@ use std::thread::ThreadId;
 use cumodel::{Access, EventId, Region, Site, Stamp, StreamId, Visibility, What};
 use slab::Slab;
 
-use crate::state::Effect;
+use crate::state::{index, Effect, HANDLE_STRIDE};
 use crate::Code;
 
 const FIRST_GRAPH: usize = 0x6A_0000;
 const FIRST_EXEC: usize = 0x6E_0000;
-const HANDLE_STRIDE: usize = 16;
 
 /// Which calls a capture forbids, and to whom (CUstreamCaptureMode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,13 +366,6 @@ impl Graph {
         }
         chain_of
     }
-}
-
-fn index(handle: usize, first: usize) -> Option<usize> {
-    let distance = handle.checked_sub(first)?;
-    distance
-        .is_multiple_of(HANDLE_STRIDE)
-        .then_some(distance / HANDLE_STRIDE)
 }
 
 #[cfg(test)]

@@ -28,7 +28,8 @@ use crate::Code;
 const FIRST_CONTEXT: usize = 0xC0_0000;
 const FIRST_STREAM: usize = 0x51_0000;
 const FIRST_EVENT: usize = 0xE7_0000;
-const HANDLE_STRIDE: usize = 16;
+/// Handles of one kind are this far apart.
+pub const HANDLE_STRIDE: usize = 16;
 
 /// What happens when an operation runs; addresses are those of the engine's view, or of the program's memory.
 #[derive(Clone)]
@@ -772,7 +773,8 @@ impl State {
     }
 }
 
-fn index(handle: usize, first: usize) -> Option<usize> {
+/// The place in its slab that a handle stands for, `first` being the handle of place 0.
+pub fn index(handle: usize, first: usize) -> Option<usize> {
     let distance = handle.checked_sub(first)?;
     distance
         .is_multiple_of(HANDLE_STRIDE)

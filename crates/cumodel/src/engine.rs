@@ -324,7 +324,7 @@ impl<E: Clone> Engine<E> {
         effect: E,
     ) -> OpId {
         let what = What::Record(self.event_number(event));
-        let op = self.enqueue(stream, bare(call, what, site, effect), &[]);
+        let op = self.enqueue(stream, Spec::bare(call, what, site, effect), &[]);
         let captured = self.streams[&stream].tail.clone();
         if let Some(event) = self.events.get_mut(&event) {
             if event.captured.len() == REMEMBERED_CAPTURES {
@@ -354,7 +354,7 @@ impl<E: Clone> Engine<E> {
             on: self.waited_event(event),
             after: self.last_op,
         });
-        self.enqueue(stream, bare(call, what, site, effect), &captured)
+        self.enqueue(stream, Spec::bare(call, what, site, effect), &captured)
     }
 
     fn waited_event(&self, event: EventId) -> Waited {
@@ -1291,17 +1291,5 @@ impl StreamKind {
     /// Does it order with the legacy default stream, without being it?
     fn is_blocking(self) -> bool {
         matches!(self, StreamKind::PerThread | StreamKind::Blocking)
-    }
-}
-
-/// An operation that touches no bytes.
-fn bare<E>(call: &'static str, what: What, site: Site, effect: E) -> Spec<E> {
-    Spec {
-        call,
-        what,
-        accesses: Vec::new(),
-        effect,
-        site,
-        visibility: Visibility::ByRace,
     }
 }

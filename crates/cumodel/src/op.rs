@@ -186,6 +186,20 @@ pub struct Spec<E> {
     pub site: Site,
 }
 
+impl<E> Spec<E> {
+    /// An operation that touches no bytes and has only a place in the order.
+    pub fn bare(call: &'static str, what: What, site: Site, effect: E) -> Spec<E> {
+        Spec {
+            call,
+            what,
+            accesses: Vec::new(),
+            effect,
+            site,
+            visibility: Visibility::ByRace,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -451,13 +451,13 @@ impl Call {
         }
         let legacy = self.state.engine.legacy_of(id);
         let site = capture();
-        let bare = |what| cumodel::Spec {
-            call: "cuMemcpyBatchAsync",
-            what: What::Graph(what),
-            accesses: Vec::new(),
-            effect: Effect::Nothing,
-            site: site.clone(),
-            visibility: Visibility::ByRace,
+        let bare = |what| {
+            cumodel::Spec::bare(
+                "cuMemcpyBatchAsync",
+                What::Graph(what),
+                site.clone(),
+                Effect::Nothing,
+            )
         };
         self.state.enqueue(id, bare("batch starts"), &[]);
         let start = self.state.engine.tail(id);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use cumodel::hazard::{Hazard, HazardKind, Party};
-use cumodel::{OpInfo, Spec, Stamp, StreamId, StreamKind, Visibility, What};
+use cumodel::{OpInfo, Spec, Stamp, StreamId, StreamKind, What};
 
 use super::{call, give, give_if_wanted, Call, Handle};
 use crate::graph::{Graph, Mode};
@@ -245,13 +245,13 @@ impl Call {
         }
         let last = self.state.graphs.exec(exec)?.last.clone();
         let site = capture();
-        let bare = |what| Spec {
-            call: "cuGraphLaunch",
-            what: What::Graph(what),
-            accesses: Vec::new(),
-            effect: Effect::Nothing,
-            site: site.clone(),
-            visibility: Visibility::ByRace,
+        let bare = |what| {
+            Spec::bare(
+                "cuGraphLaunch",
+                What::Graph(what),
+                site.clone(),
+                Effect::Nothing,
+            )
         };
         self.state.enqueue(stream, bare("starts"), last.as_slice());
         let start = self.state.engine.tail(stream);
