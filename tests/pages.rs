@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use proofs::checks::book::{ids, numbers, shown, spelling, template};
+use proofs::checks::book::{clinic, ids, numbers, shown, sources, spelling, template};
 use tempfile::TempDir;
 
 /// A page of a listing part, with nothing wrong.
@@ -48,8 +48,25 @@ L01 shows it.
 
 ## Sources
 
-[^link]: Somebody, 2026-11-30: 297 GB/s.
+[^link]: [Somebody](https://example.com/a), 2026-11-30: 297 GB/s.
 "#;
+
+const CLINIC: &str = "\
+# Slow copies {#slow}
+
+## It blocks {#blocks}
+
+**Fix.** Pin it.
+
+**What was wrong.** It was pageable.
+
+**Do you have it?** Time the call.
+
+**Not shown here:** it is time.
+
+**Reported** in [an issue](https://example.com/b), 2026-11-30.
+Case F03.
+";
 
 const LISTING: &str = "\
 //! A claim.
@@ -60,12 +77,26 @@ fn main() {
 }
 ";
 
+/// The front page: ten times the same question.
+fn introduction() -> String {
+    let question = "| Why does it block? | [pageable](clinic/slow.md#blocks) |\n";
+    format!(
+        "# Introduction {{#introduction}}\n\n## Ask {{#ten-questions}}\n\n{}",
+        question.repeat(10)
+    )
+}
+
 /// A small repository with nothing wrong.
 fn repository() -> TempDir {
     let root = TempDir::new().unwrap();
     for (path, text) in [
         ("src/SUMMARY.md", "# Summary\n"),
-        ("src/introduction.md", "# Introduction {#introduction}\n"),
+        ("src/introduction.md", &introduction()),
+        ("src/clinic/slow.md", CLINIC),
+        (
+            "src/reference/sources.md",
+            "# Sources {#sources}\n\n- [Somebody](https://example.com/a), 2026-11-30.\n",
+        ),
         ("src/synchronize/wait.md", PAGE),
         (
             "src/reference/litmus.md",
@@ -80,8 +111,10 @@ fn repository() -> TempDir {
         ("tests/checks/listing.rs", "pub fn is_recorded(&self)\n"),
         (
             ids::LOCK,
-            "introduction.html#introduction\nreference/litmus.html#litmus\n\
-             reference/the-model.html#model\nsynchronize/wait.html#wait\n",
+            "clinic/slow.html#blocks\nclinic/slow.html#slow\nintroduction.html#introduction\n\
+             introduction.html#ten-questions\nreference/litmus.html#litmus\n\
+             reference/sources.html#sources\nreference/the-model.html#model\n\
+             synchronize/wait.html#wait\n",
         ),
     ] {
         write(root.path(), path, text);
@@ -141,6 +174,21 @@ fn published_addresses_stay() {
     assert_none(&ids::check(&proofs::root()).unwrap());
 }
 
+#[test]
+fn every_entry_of_the_clinic_has_its_form() {
+    assert_none(&clinic::form(&proofs::root()).unwrap());
+}
+
+#[test]
+fn the_questions_of_the_front_page_lead_to_answers() {
+    assert_none(&clinic::questions(&proofs::root()).unwrap());
+}
+
+#[test]
+fn every_source_is_listed() {
+    assert_none(&sources::unlisted(&proofs::root()).unwrap());
+}
+
 // ---- Planted faults ----
 
 #[test]
@@ -152,6 +200,9 @@ fn without_a_fault_nothing_is_wrong() {
         numbers::unsourced,
         spelling::check,
         ids::check,
+        clinic::form,
+        clinic::questions,
+        sources::unlisted,
     ] {
         assert_none(&check(root.path()).unwrap());
     }
@@ -224,11 +275,7 @@ fn a_page_of_another_form_is_found() {
             "`wiat::is_recorded` shows it",
             "Proof names `wiat::is_recorded`, which is no listing",
         ),
-        (
-            "Somebody, 2026-11-30",
-            "Somebody",
-            "Sources has no entry with a date",
-        ),
+        (", 2026-11-30", "", "Sources has no entry with a date"),
         (
             "It waits.",
             "![](a.svg)",
@@ -370,4 +417,79 @@ fn new_addresses_are_added_and_none_is_removed() {
     let locked = fs::read_to_string(root.path().join(ids::LOCK)).unwrap();
     assert!(locked.contains("wait.html#wait\n"), "{locked}");
     assert!(locked.contains("wait.html#wait-for-it\n"), "{locked}");
+}
+
+#[test]
+fn an_entry_of_another_form_is_found() {
+    for (old, new, complaint) in [
+        ("**Fix.** ", "", "**Fix.** is missing or not in its order"),
+        (
+            "**What was wrong.** ",
+            "",
+            "**What was wrong.** is missing or not in its order",
+        ),
+        (
+            "**Do you have it?** ",
+            "",
+            "**Do you have it?** is missing or not in its order",
+        ),
+        (
+            "**Reported** in ",
+            "",
+            "**Reported** in is missing or not in its order",
+        ),
+        ("Case F03", "F03", "Case is missing or not in its order"),
+        (
+            "**Fix.** ",
+            "A long story.\n\n**Fix.** ",
+            "it does not open with the fix",
+        ),
+        (
+            "**Not shown here:** ",
+            "",
+            "it neither shows a program nor says why not",
+        ),
+    ] {
+        let root = repository();
+        let page = CLINIC.replacen(old, new, 1);
+        assert_ne!(page, CLINIC);
+        write(root.path(), "src/clinic/slow.md", &page);
+        assert_eq!(
+            clinic::form(root.path()).unwrap(),
+            [format!(
+                "src/clinic/slow.md: It blocks {{#blocks}}: {complaint}"
+            )]
+        );
+    }
+}
+
+#[test]
+fn a_question_without_an_answer_is_found() {
+    let front = introduction();
+    let row = "| Why does it block? | [pageable](clinic/slow.md#blocks) |\n";
+    for (new, complaint) in [
+        ("", "9 questions; there should be 10"),
+        ("| Why? | because |\n", "no answer: | Why? | because |"),
+        (
+            "| Why? | [so](clinic/slow.md#slow) |\n",
+            "clinic/slow.md#slow does not open with an answer",
+        ),
+    ] {
+        let root = repository();
+        let page = front.replacen(row, new, 1);
+        write(root.path(), "src/introduction.md", &page);
+        assert_eq!(
+            clinic::questions(root.path()).unwrap(),
+            [format!("src/introduction.md: {complaint}")]
+        );
+    }
+}
+
+#[test]
+fn a_source_that_is_not_listed_is_found() {
+    let found = after(sources::unlisted, "example.com/a", "example.com/c");
+    assert_eq!(
+        found,
+        ["src/synchronize/wait.md: src/reference/sources.md lacks https://example.com/c"]
+    );
 }
