@@ -17,18 +17,13 @@ const LIST: &str = "reference/sources.md";
 /// # Errors
 /// When a file cannot be read.
 pub fn unlisted(root: &Path) -> Result<Vec<String>> {
-    let pages = pages(root)?;
-    let list = pages.iter().find(|page| page.path == LIST);
-    let list = links(
-        list.with_context(|| format!("looking for src/{LIST}"))?,
-        false,
-    );
+    let (lists, pages): (Vec<Page>, Vec<Page>) = pages(root)?
+        .into_iter()
+        .partition(|page| page.path == LIST || page.path.starts_with("clinic/"));
+    let listed: BTreeSet<String> = lists.iter().flat_map(|list| links(list, false)).collect();
     let mut found = Vec::new();
     for page in &pages {
-        if page.path == LIST || page.path.starts_with("clinic/") {
-            continue;
-        }
-        for address in links(page, true).difference(&list) {
+        for address in links(page, true).difference(&listed) {
             found.push(format!("{}: src/{LIST} lacks {address}", page.file()));
         }
     }
