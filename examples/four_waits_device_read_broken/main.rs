@@ -59,8 +59,9 @@ fn main() -> anyhow::Result<()> {
     copy.synchronize()?;
     let read = lab::probe(down.as_slice()?);
     println!("the answer on the device: {}", lab::verdict(read, 8));
-    compute.memcpy_dtoh(&device, &mut down)?;
-    compute.synchronize()?;
+    copy.join(&compute)?;
+    copy.memcpy_dtoh(&device, &mut down)?;
+    copy.synchronize()?;
     let read = lab::probe(down.as_slice()?);
     println!("computed meanwhile: {}", lab::verdict(read, 9));
     Ok(())
