@@ -24,8 +24,9 @@ const PARTS: [&[&str]; 5] = [
 ];
 
 /// An entry shows its program, or says why not.
-const PROGRAM: [&str; 4] = [
+const PROGRAM: [&str; 5] = [
     "{{#include ",
+    "\n**Shown in** [",
     "\n**Not shown here:** ",
     "\n**Shown above:** ",
     "\n**Here:** ",
