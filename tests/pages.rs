@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use proofs::checks::book::{clinic, ids, numbers, shown, sources, spelling, template};
+use proofs::checks::book::{clinic, ids, numbers, shown, sources, spelling, template, terms};
 use tempfile::TempDir;
 
 /// A page of a listing part, with nothing wrong.
@@ -128,6 +128,16 @@ fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
+/// The form of pages, none of them excused.
+fn form(root: &Path) -> anyhow::Result<Vec<String>> {
+    template::check(root, &[])
+}
+
+/// The terms of pages, none of them excused.
+fn linked(root: &Path) -> anyhow::Result<Vec<String>> {
+    terms::check(root, &[])
+}
+
 type Check = fn(&Path) -> anyhow::Result<Vec<String>>;
 
 /// What a check finds after `old`, which must be there, has become `new` on the page.
@@ -148,7 +158,12 @@ fn assert_none(complaints: &[String]) {
 
 #[test]
 fn every_page_has_the_form_of_its_kind() {
-    assert_none(&template::check(&proofs::root()).unwrap());
+    assert_none(&template::check(&proofs::root(), template::FACTS).unwrap());
+}
+
+#[test]
+fn every_term_links_to_the_glossary() {
+    assert_none(&terms::check(&proofs::root(), terms::UNLINKED).unwrap());
 }
 
 #[test]
@@ -195,7 +210,8 @@ fn every_source_is_listed() {
 fn without_a_fault_nothing_is_wrong() {
     let root = repository();
     for check in [
-        template::check,
+        form,
+        linked,
         shown::once,
         numbers::unsourced,
         spelling::check,
@@ -286,13 +302,8 @@ fn a_page_of_another_form_is_found() {
             "<img src=\"a.svg\">",
             "the image in line 15 has no text for those who cannot see it",
         ),
-        (
-            "[stream](../reference/glossary.md#stream)",
-            "stream",
-            "no term links to the glossary",
-        ),
     ] {
-        let found = after(template::check, old, new);
+        let found = after(form, old, new);
         assert!(
             found.contains(&format!("src/synchronize/wait.md: {complaint}")),
             "{old:?} became {new:?}: {found:?}"
@@ -303,14 +314,14 @@ fn a_page_of_another_form_is_found() {
 #[test]
 fn a_test_is_a_proof_too() {
     for test in ["`a::it_waits`", "`it_waits`", "`wait::is_recorded`"] {
-        let found = after(template::check, "L01 shows it", test);
+        let found = after(form, "L01 shows it", test);
         assert_none(&found);
     }
 }
 
 #[test]
 fn a_page_that_is_too_long_is_found() {
-    let found = after(template::check, "It waits.", &"It waits.\n\n".repeat(100));
+    let found = after(form, "It waits.", &"It waits.\n\n".repeat(100));
     assert_eq!(
         found,
         ["src/synchronize/wait.md: 241 lines; a page has at most 200"]
@@ -373,6 +384,56 @@ fn a_page_that_needs_no_exemption_is_found() {
     assert_eq!(
         numbers::unsourced(root.path()).unwrap(),
         ["src/reference/litmus.md: it has no such number; strike it off `OWN_SETTINGS`"]
+    );
+}
+
+#[test]
+fn a_page_of_facts_needs_a_rule_and_sources_alone() {
+    let root = repository();
+    let facts = ["synchronize/wait.md"];
+    let (before, _) = PAGE.split_once("## Problem").unwrap();
+    let (_, after) = PAGE.split_once("## Sources").unwrap();
+    let short = format!("{before}## Sources{after}")
+        .replace("> **Cell:** host buffer, read after write\n", "");
+    write(root.path(), "src/synchronize/wait.md", &short);
+    assert_none(&template::check(root.path(), &facts).unwrap());
+    write(
+        root.path(),
+        "src/synchronize/wait.md",
+        &short.replace("**Rule.** ", "").replace(", 2026-11-30", ""),
+    );
+    assert_eq!(
+        template::check(root.path(), &facts).unwrap(),
+        [
+            "src/synchronize/wait.md: the title is not followed by `> **Rule.** …`",
+            "src/synchronize/wait.md: Sources has no entry with a date",
+        ]
+    );
+    write(root.path(), "src/synchronize/wait.md", PAGE);
+    assert_eq!(
+        template::check(root.path(), &facts).unwrap(),
+        ["src/synchronize/wait.md: it has every section now; strike it off `FACTS`"]
+    );
+}
+
+#[test]
+fn a_term_without_a_link_is_found() {
+    let found = after(linked, "It waits.", "Two streams wait for an event.");
+    assert_eq!(
+        found,
+        ["src/synchronize/wait.md: \"event\" links to no entry of the glossary"]
+    );
+    for text in [
+        "`event.synchronize()`",
+        "```text\nevent\n```",
+        "## An event {#e}",
+    ] {
+        assert_none(&after(linked, "It waits.", text));
+    }
+    let root = repository();
+    assert_eq!(
+        terms::check(root.path(), &["synchronize/wait.md"]).unwrap(),
+        ["src/synchronize/wait.md: it links all its terms now; strike it off `UNLINKED`"]
     );
 }
 

@@ -9,6 +9,7 @@ pub mod shown;
 pub mod sources;
 pub mod spelling;
 pub mod template;
+pub mod terms;
 
 use std::fs;
 use std::ops::Range;
