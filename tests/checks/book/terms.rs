@@ -47,15 +47,9 @@ pub const UNLINKED: &[&str] = &[
     "slow-copy/allocator-decides.md",
     "slow-copy/first-touch-places.md",
     "slow-copy/page-size.md",
-    "synchronize/do-not-drop-in-flight.md",
-    "synchronize/event-stream-context.md",
     "synchronize/graphs-repeat-addresses.md",
     "synchronize/host-functions.md",
-    "synchronize/source-outlives-the-copy.md",
     "synchronize/streams-do-not-order.md",
-    "synchronize/two-by-two.md",
-    "synchronize/wait-before-you-read.md",
-    "synchronize/wait-before-you-refill.md",
     "synchronize/what-cudarc-protects.md",
 ];
 
