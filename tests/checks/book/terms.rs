@@ -35,12 +35,6 @@ const TERMS: [(&str, &str); 19] = [
 
 /// Pages that do not link all their terms yet. A page that does is found, so that this list only shrinks.
 pub const UNLINKED: &[&str] = &[
-    "allocate-once/bounded-pool.md",
-    "allocate-once/mapped-files.md",
-    "allocate-once/pinned-once.md",
-    "allocate-once/registering-memory.md",
-    "allocate-once/what-pinning-costs.md",
-    "allocate-once/write-combined.md",
     "can-still-fault/locked-is-not-pinned.md",
     "can-still-fault/pinned-on-c2c.md",
     "can-still-fault/which-counter.md",
