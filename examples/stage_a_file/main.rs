@@ -27,7 +27,8 @@ fn main() -> Result<()> {
     let pool = Pool::<u8>::new(&ctx, 2, CHUNK)?;
 
     for (number, chunk) in mapping.chunks(CHUNK).enumerate() {
-        // Waits until the last copy from this buffer has read it: while one is on its way, the host fills the other.
+        // Waits until the last copy from this buffer has read it: while one is on its way, the host
+        // fills the other.
         let mut lease = pool.acquire()?;
         lease.as_mut_slice()?[..chunk.len()].copy_from_slice(chunk);
 
