@@ -109,7 +109,14 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_others_are_refused() {
-        for name in ["last", "eager", "fifo", "random:7", "explore", "explore:3.5/1.0.2"] {
+        for name in [
+            "last",
+            "eager",
+            "fifo",
+            "random:7",
+            "explore",
+            "explore:3.5/1.0.2",
+        ] {
             assert_eq!(
                 name.parse::<Schedule>()
                     .map(|s| s.to_string())
@@ -118,7 +125,16 @@ mod tests {
                 Some(name)
             );
         }
-        for name in ["", "LAST", "random", "random:", "random:x", "random:-1", "explore:", "explore:3"] {
+        for name in [
+            "",
+            "LAST",
+            "random",
+            "random:",
+            "random:x",
+            "random:-1",
+            "explore:",
+            "explore:3",
+        ] {
             assert!(name.parse::<Schedule>().is_err(), "{name}");
         }
     }
