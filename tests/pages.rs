@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use proofs::checks::book::{ids, numbers, shown, spelling, template};
+use proofs::checks::book::{clinic, ids, numbers, shown, sources, spelling, template, terms};
 use tempfile::TempDir;
 
 /// A page of a listing part, with nothing wrong.
@@ -48,8 +48,25 @@ L01 shows it.
 
 ## Sources
 
-[^link]: Somebody, 2026-11-30: 297 GB/s.
+[^link]: [Somebody](https://example.com/a), 2026-11-30: 297 GB/s.
 "#;
+
+const CLINIC: &str = "\
+# Slow copies {#slow}
+
+## It blocks {#blocks}
+
+**Fix.** Pin it.
+
+**What was wrong.** It was pageable.
+
+**Do you have it?** Time the call.
+
+**Not shown here:** it is time.
+
+**Reported** in [an issue](https://example.com/b), 2026-11-30.
+Case F03.
+";
 
 const LISTING: &str = "\
 //! A claim.
@@ -60,12 +77,26 @@ fn main() {
 }
 ";
 
+/// The front page: ten times the same question.
+fn introduction() -> String {
+    let question = "| Why does it block? | [pageable](clinic/slow.md#blocks) |\n";
+    format!(
+        "# Introduction {{#introduction}}\n\n## Ask {{#ten-questions}}\n\n{}",
+        question.repeat(10)
+    )
+}
+
 /// A small repository with nothing wrong.
 fn repository() -> TempDir {
     let root = TempDir::new().unwrap();
     for (path, text) in [
         ("src/SUMMARY.md", "# Summary\n"),
-        ("src/introduction.md", "# Introduction {#introduction}\n"),
+        ("src/introduction.md", &introduction()),
+        ("src/clinic/slow.md", CLINIC),
+        (
+            "src/reference/sources.md",
+            "# Sources {#sources}\n\n- [Somebody](https://example.com/a), 2026-11-30.\n",
+        ),
         ("src/synchronize/wait.md", PAGE),
         (
             "src/reference/litmus.md",
@@ -80,8 +111,10 @@ fn repository() -> TempDir {
         ("tests/checks/listing.rs", "pub fn is_recorded(&self)\n"),
         (
             ids::LOCK,
-            "introduction.html#introduction\nreference/litmus.html#litmus\n\
-             reference/the-model.html#model\nsynchronize/wait.html#wait\n",
+            "clinic/slow.html#blocks\nclinic/slow.html#slow\nintroduction.html#introduction\n\
+             introduction.html#ten-questions\nreference/litmus.html#litmus\n\
+             reference/sources.html#sources\nreference/the-model.html#model\n\
+             synchronize/wait.html#wait\n",
         ),
     ] {
         write(root.path(), path, text);
@@ -93,6 +126,16 @@ fn write(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
+}
+
+/// The form of pages, none of them excused.
+fn form(root: &Path) -> anyhow::Result<Vec<String>> {
+    template::check(root, &[])
+}
+
+/// The terms of pages, none of them excused.
+fn linked(root: &Path) -> anyhow::Result<Vec<String>> {
+    terms::check(root, &[])
 }
 
 type Check = fn(&Path) -> anyhow::Result<Vec<String>>;
@@ -115,7 +158,12 @@ fn assert_none(complaints: &[String]) {
 
 #[test]
 fn every_page_has_the_form_of_its_kind() {
-    assert_none(&template::check(&proofs::root()).unwrap());
+    assert_none(&template::check(&proofs::root(), template::FACTS).unwrap());
+}
+
+#[test]
+fn every_term_links_to_the_glossary() {
+    assert_none(&terms::check(&proofs::root(), terms::UNLINKED).unwrap());
 }
 
 #[test]
@@ -141,17 +189,36 @@ fn published_addresses_stay() {
     assert_none(&ids::check(&proofs::root()).unwrap());
 }
 
+#[test]
+fn every_entry_of_the_clinic_has_its_form() {
+    assert_none(&clinic::form(&proofs::root()).unwrap());
+}
+
+#[test]
+fn the_questions_of_the_front_page_lead_to_answers() {
+    assert_none(&clinic::questions(&proofs::root()).unwrap());
+}
+
+#[test]
+fn every_source_is_listed() {
+    assert_none(&sources::unlisted(&proofs::root()).unwrap());
+}
+
 // ---- Planted faults ----
 
 #[test]
 fn without_a_fault_nothing_is_wrong() {
     let root = repository();
     for check in [
-        template::check,
+        form,
+        linked,
         shown::once,
         numbers::unsourced,
         spelling::check,
         ids::check,
+        clinic::form,
+        clinic::questions,
+        sources::unlisted,
     ] {
         assert_none(&check(root.path()).unwrap());
     }
@@ -224,11 +291,7 @@ fn a_page_of_another_form_is_found() {
             "`wiat::is_recorded` shows it",
             "Proof names `wiat::is_recorded`, which is no listing",
         ),
-        (
-            "Somebody, 2026-11-30",
-            "Somebody",
-            "Sources has no entry with a date",
-        ),
+        (", 2026-11-30", "", "Sources has no entry with a date"),
         (
             "It waits.",
             "![](a.svg)",
@@ -239,13 +302,8 @@ fn a_page_of_another_form_is_found() {
             "<img src=\"a.svg\">",
             "the image in line 15 has no text for those who cannot see it",
         ),
-        (
-            "[stream](../reference/glossary.md#stream)",
-            "stream",
-            "no term links to the glossary",
-        ),
     ] {
-        let found = after(template::check, old, new);
+        let found = after(form, old, new);
         assert!(
             found.contains(&format!("src/synchronize/wait.md: {complaint}")),
             "{old:?} became {new:?}: {found:?}"
@@ -256,14 +314,14 @@ fn a_page_of_another_form_is_found() {
 #[test]
 fn a_test_is_a_proof_too() {
     for test in ["`a::it_waits`", "`it_waits`", "`wait::is_recorded`"] {
-        let found = after(template::check, "L01 shows it", test);
+        let found = after(form, "L01 shows it", test);
         assert_none(&found);
     }
 }
 
 #[test]
 fn a_page_that_is_too_long_is_found() {
-    let found = after(template::check, "It waits.", &"It waits.\n\n".repeat(100));
+    let found = after(form, "It waits.", &"It waits.\n\n".repeat(100));
     assert_eq!(
         found,
         ["src/synchronize/wait.md: 241 lines; a page has at most 200"]
@@ -330,6 +388,56 @@ fn a_page_that_needs_no_exemption_is_found() {
 }
 
 #[test]
+fn a_page_of_facts_needs_a_rule_and_sources_alone() {
+    let root = repository();
+    let facts = ["synchronize/wait.md"];
+    let (before, _) = PAGE.split_once("## Problem").unwrap();
+    let (_, after) = PAGE.split_once("## Sources").unwrap();
+    let short = format!("{before}## Sources{after}")
+        .replace("> **Cell:** host buffer, read after write\n", "");
+    write(root.path(), "src/synchronize/wait.md", &short);
+    assert_none(&template::check(root.path(), &facts).unwrap());
+    write(
+        root.path(),
+        "src/synchronize/wait.md",
+        &short.replace("**Rule.** ", "").replace(", 2026-11-30", ""),
+    );
+    assert_eq!(
+        template::check(root.path(), &facts).unwrap(),
+        [
+            "src/synchronize/wait.md: the title is not followed by `> **Rule.** …`",
+            "src/synchronize/wait.md: Sources has no entry with a date",
+        ]
+    );
+    write(root.path(), "src/synchronize/wait.md", PAGE);
+    assert_eq!(
+        template::check(root.path(), &facts).unwrap(),
+        ["src/synchronize/wait.md: it has every section now; strike it off `FACTS`"]
+    );
+}
+
+#[test]
+fn a_term_without_a_link_is_found() {
+    let found = after(linked, "It waits.", "Two streams wait for an event.");
+    assert_eq!(
+        found,
+        ["src/synchronize/wait.md: \"event\" links to no entry of the glossary"]
+    );
+    for text in [
+        "`event.synchronize()`",
+        "```text\nevent\n```",
+        "## An event {#e}",
+    ] {
+        assert_none(&after(linked, "It waits.", text));
+    }
+    let root = repository();
+    assert_eq!(
+        terms::check(root.path(), &["synchronize/wait.md"]).unwrap(),
+        ["src/synchronize/wait.md: it links all its terms now; strike it off `UNLINKED`"]
+    );
+}
+
+#[test]
 fn a_misspelt_word_is_found() {
     let found = after(
         spelling::check,
@@ -370,4 +478,79 @@ fn new_addresses_are_added_and_none_is_removed() {
     let locked = fs::read_to_string(root.path().join(ids::LOCK)).unwrap();
     assert!(locked.contains("wait.html#wait\n"), "{locked}");
     assert!(locked.contains("wait.html#wait-for-it\n"), "{locked}");
+}
+
+#[test]
+fn an_entry_of_another_form_is_found() {
+    for (old, new, complaint) in [
+        ("**Fix.** ", "", "**Fix.** is missing or not in its order"),
+        (
+            "**What was wrong.** ",
+            "",
+            "**What was wrong.** is missing or not in its order",
+        ),
+        (
+            "**Do you have it?** ",
+            "",
+            "**Do you have it?** is missing or not in its order",
+        ),
+        (
+            "**Reported** in ",
+            "",
+            "**Reported** in is missing or not in its order",
+        ),
+        ("Case F03", "F03", "Case is missing or not in its order"),
+        (
+            "**Fix.** ",
+            "A long story.\n\n**Fix.** ",
+            "it does not open with the fix",
+        ),
+        (
+            "**Not shown here:** ",
+            "",
+            "it neither shows a program nor says why not",
+        ),
+    ] {
+        let root = repository();
+        let page = CLINIC.replacen(old, new, 1);
+        assert_ne!(page, CLINIC);
+        write(root.path(), "src/clinic/slow.md", &page);
+        assert_eq!(
+            clinic::form(root.path()).unwrap(),
+            [format!(
+                "src/clinic/slow.md: It blocks {{#blocks}}: {complaint}"
+            )]
+        );
+    }
+}
+
+#[test]
+fn a_question_without_an_answer_is_found() {
+    let front = introduction();
+    let row = "| Why does it block? | [pageable](clinic/slow.md#blocks) |\n";
+    for (new, complaint) in [
+        ("", "9 questions; there should be 10"),
+        ("| Why? | because |\n", "no answer: | Why? | because |"),
+        (
+            "| Why? | [so](clinic/slow.md#slow) |\n",
+            "clinic/slow.md#slow does not open with an answer",
+        ),
+    ] {
+        let root = repository();
+        let page = front.replacen(row, new, 1);
+        write(root.path(), "src/introduction.md", &page);
+        assert_eq!(
+            clinic::questions(root.path()).unwrap(),
+            [format!("src/introduction.md: {complaint}")]
+        );
+    }
+}
+
+#[test]
+fn a_source_that_is_not_listed_is_found() {
+    let found = after(sources::unlisted, "example.com/a", "example.com/c");
+    assert_eq!(
+        found,
+        ["src/synchronize/wait.md: src/reference/sources.md lacks https://example.com/c"]
+    );
 }

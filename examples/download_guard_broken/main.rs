@@ -26,8 +26,8 @@ impl Download {
     }
 }
 
-// `Download` has no `drop` of its own. That of `PinnedHostSlice` waits for the last copy that cudarc
-// knows of; on the default stream it knows of none.
+// `Download` has no `drop` of its own. That of `PinnedHostSlice` waits for the last copy that
+// cudarc knows of; on the default stream it knows of none.
 
 /// Queues a copy, fails, and leaves.
 fn offload(stream: &Arc<CudaStream>, device: &CudaSlice<u32>, expected: &str) -> Result<String> {

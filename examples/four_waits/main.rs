@@ -1,4 +1,4 @@
-//! A value that goes to the host and back needs four waits, one for each cell of the two-by-two.
+//! A value that goes to the host and is answered needs four waits, one for each cell.
 //! hazard: none
 
 use cudarc::driver::CudaContext;
@@ -15,14 +15,15 @@ fn main() -> anyhow::Result<()> {
     let (compute, copy) = (ctx.new_stream()?, ctx.new_stream()?);
     let mut device = compute.alloc_zeros::<u32>(LEN)?;
     let mut received = copy.alloc_zeros::<u32>(LEN)?;
-    // SAFETY: the memory is poisoned in the next line, before anything reads it.
-    let mut host = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
-    lab::poison(host.as_mut_slice()?);
-    let (computed, copied, sent) = (
-        ctx.new_event(None)?,
-        ctx.new_event(None)?,
-        ctx.new_event(None)?,
-    );
+    // SAFETY: the memory is poisoned in the next lines, before anything reads it.
+    let pinned = || unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) };
+    let (mut down, mut up) = (pinned()?, pinned()?);
+    lab::poison(down.as_mut_slice()?);
+    lab::poison(up.as_mut_slice()?);
+    let event = || ctx.new_event(None);
+    let (computed, copied, sent) = (event()?, event()?, event()?);
+    // From here on the device memory exists for both streams, and holds zeros.
+    ctx.synchronize()?;
 
     // ANCHOR: idea
     lab::fill(&compute, &mut device, 7)?;
@@ -30,39 +31,36 @@ fn main() -> anyhow::Result<()> {
 
     // Device buffer, read after write: the copy begins after compute has written its source.
     copy.wait(&computed)?;
-    copy.memcpy_dtoh(&device, &mut host)?;
+    copy.memcpy_dtoh(&device, &mut down)?;
     copied.record(&copy)?;
 
     // Device buffer, write after read: compute goes on in the same buffer, after the copy.
     compute.wait(&copied)?;
-    lab::fill(&compute, &mut device, 8)?;
+    lab::fill(&compute, &mut device, 9)?;
 
-    // Host buffer, read after write: a stream's wait does not hold the host, so this one does.
+    // Host buffer, read after write: no wait of a stream holds the host, so this one does.
     copied.synchronize()?;
-    let read = lab::probe(host.as_slice()?);
+    let read = lab::probe(down.as_slice()?);
     println!("the host: {}", lab::verdict(read, 7));
 
-    // The answer goes back through the same pinned buffer, which nothing uses any more.
-    host.as_mut_slice()?.fill(10 * read);
-    copy.memcpy_htod(&host, &mut received)?;
+    // The host answers, through a buffer of its own.
+    up.as_mut_slice()?.fill(read + 1);
+    copy.memcpy_htod(&up, &mut received)?;
     sent.record(&copy)?;
 
     // Host buffer, write after read: the copy takes the answer out of the buffer when it runs.
     sent.synchronize()?;
-    lab::poison(host.as_mut_slice()?);
+    lab::poison(up.as_mut_slice()?);
     // ANCHOR_END: idea
 
-    copy.memcpy_dtoh(&received, &mut host)?;
+    copy.memcpy_dtoh(&received, &mut down)?;
     copy.synchronize()?;
-    println!(
-        "the answer on the device: {}",
-        lab::verdict(lab::probe(host.as_slice()?), 70)
-    );
-    compute.memcpy_dtoh(&device, &mut host)?;
-    compute.synchronize()?;
-    println!(
-        "computed meanwhile: {}",
-        lab::verdict(lab::probe(host.as_slice()?), 8)
-    );
+    let read = lab::probe(down.as_slice()?);
+    println!("the answer on the device: {}", lab::verdict(read, 8));
+    copy.join(&compute)?;
+    copy.memcpy_dtoh(&device, &mut down)?;
+    copy.synchronize()?;
+    let read = lab::probe(down.as_slice()?);
+    println!("computed meanwhile: {}", lab::verdict(read, 9));
     Ok(())
 }

@@ -10,13 +10,12 @@ fn main() -> anyhow::Result<()> {
     lab::announce()?;
     let ctx = CudaContext::new(0)?;
     let (one, two) = (ctx.new_stream()?, ctx.new_stream()?);
-    let writer = ctx.new_stream()?;
-    let mut device = writer.alloc_zeros::<u32>(LEN)?;
+    let mut device = two.alloc_zeros::<u32>(LEN)?;
     // SAFETY: a copy has filled each buffer before anything reads it.
     let pinned = || unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) };
     let (mut first, mut second) = (pinned()?, pinned()?);
-    lab::fill(&writer, &mut device, 7)?;
-    ctx.synchronize()?;
+    lab::fill(&two, &mut device, 7)?;
+    two.synchronize()?;
 
     // ANCHOR: idea
     // cudarc tracks this slice: a stream is alive that it created. Each copy records the slice's
@@ -26,10 +25,11 @@ fn main() -> anyhow::Result<()> {
 
     // cudarc makes the next writer wait for that event, which now stands for the copy of `two`.
     // The copy of `one` has to be waited for by name.
-    writer.join(&one)?;
-    lab::fill(&writer, &mut device, 9)?;
+    two.join(&one)?;
+    lab::fill(&two, &mut device, 9)?;
 
-    ctx.synchronize()?;
+    one.synchronize()?;
+    two.synchronize()?;
     for (name, host) in [("one", &first), ("two", &second)] {
         let read = lab::probe(host.as_slice()?);
         println!("{name}: {}", lab::verdict(read, 7));

@@ -2,11 +2,14 @@
 //!
 //! `c2c` checks that a page can be built and its links lead somewhere; this is about what it says.
 
+pub mod clinic;
 pub mod ids;
 pub mod numbers;
 pub mod shown;
+pub mod sources;
 pub mod spelling;
 pub mod template;
+pub mod terms;
 
 use std::fs;
 use std::ops::Range;

@@ -1,0 +1,88 @@
+//! A store that does not wait for the last load overwrites the block that the load is still to read.
+//! hazard: H09
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, PinnedHostSlice};
+
+/// 64 KiB of values a block.
+const LEN: usize = 16 << 10;
+const BLOCKS: u32 = 4;
+
+// ANCHOR: idea
+/// Room for one block in pinned memory, and what its two streams tell each other about it.
+struct Slot {
+    values: PinnedHostSlice<u32>,
+    stored: CudaEvent,
+    loaded: CudaEvent,
+}
+
+impl Slot {
+    /// Queues a copy of `block` into the slot.
+    fn store(&mut self, out: &Arc<CudaStream>, block: &CudaSlice<u32>) -> Result<()> {
+        // Barrier 1 is missing: the slot counts as free, because its load has been queued.
+        out.memcpy_dtoh(block, &mut self.values)?;
+        Ok(self.stored.record(out)?)
+    }
+
+    /// Queues a copy of the slot into `block`.
+    fn load(&self, back: &Arc<CudaStream>, block: &mut CudaSlice<u32>) -> Result<()> {
+        // Barrier 2: the store has written the slot. It belongs in here, and not into the callers: one of them would
+        // forget it.
+        back.wait(&self.stored)?;
+        back.memcpy_htod(&self.values, block)?;
+        Ok(self.loaded.record(back)?)
+    }
+}
+// ANCHOR_END: idea
+
+fn main() -> Result<()> {
+    lab::announce()?;
+    let ctx = CudaContext::new(0)?;
+    // SAFETY: the copies are waited for before anything is read or freed. What the slots hold meanwhile is the point:
+    // cudarc would insert the wait that is missing.
+    unsafe { ctx.disable_event_tracking() };
+    let (out, back) = (ctx.new_stream()?, ctx.new_stream()?);
+    let mut blocks = Vec::new();
+    let mut restored = Vec::new();
+    for value in 1..=BLOCKS {
+        let mut block = out.alloc_zeros::<u32>(LEN)?;
+        lab::fill(&out, &mut block, value)?;
+        blocks.push(block);
+        restored.push(back.alloc_zeros::<u32>(LEN)?);
+    }
+    let slot = || -> Result<Slot> {
+        // SAFETY: the memory is poisoned below, before anything reads it.
+        let mut values = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
+        lab::poison(values.as_mut_slice()?);
+        Ok(Slot {
+            values,
+            stored: ctx.new_event(None)?,
+            loaded: ctx.new_event(None)?,
+        })
+    };
+    let mut slots = [slot()?, slot()?];
+    ctx.synchronize()?;
+
+    // The gate holds the loads, so the stores are certainly ahead of them.
+    let gate = lab::Gate::close(&back)?;
+    for (number, (block, restored)) in blocks.iter().zip(&mut restored).enumerate() {
+        let slot = &mut slots[number % 2];
+        slot.store(&out, block)?;
+        slot.load(&back, restored)?;
+    }
+    out.synchronize()?;
+    gate.open();
+    back.synchronize()?;
+
+    for (value, block) in (1..).zip(&restored) {
+        let values = back.clone_dtoh(block)?;
+        back.synchronize()?;
+        println!(
+            "block {value}: {}",
+            lab::verdict(lab::probe(&values), value)
+        );
+    }
+    Ok(())
+}
