@@ -99,7 +99,7 @@ impl Summary {
         let (right, broken) = match driver {
             Driver::Model => (
                 format!(
-                    "the same output and no hazard under last, eager, fifo and {} random schedules",
+                    "the same output and no hazard under last, eager, fifo and {} random schedules, with pageable memory copied early and late",
                     SEEDS.len()
                 ),
                 format!(

@@ -145,6 +145,29 @@ fn a_removed_wait_is_found() {
 }
 
 #[test]
+fn a_listing_that_relies_on_the_wait_of_a_pageable_copy_is_found() {
+    let copy = Copy::new();
+    let folder = "examples/download_into_any_slice";
+    copy.edit(&format!("{folder}/main.rs"), |source| {
+        // The pinned half goes with the wait: it would be wrong in every order.
+        let gone = [".synchronize()", "alloc_pinned", "pinned.as", "pinned:"];
+        let kept = |line: &&str| !gone.iter().any(|it| line.contains(it));
+        source.lines().filter(kept).collect::<Vec<_>>().join("\n")
+    });
+    copy.edit(&format!("{folder}/stdout.txt"), |_| {
+        "pageable: read 7\n".to_owned()
+    });
+    let example = copy.example("download_into_any_slice");
+    let program = compile(&copy, "download_into_any_slice");
+    let complaint = complaint(copy.listing(&example, &program).is_right_in_every_order());
+    let expected = format!(
+        "{folder}/stdout.txt: line 1 is `pageable: read 7`, but the listing now gives \
+         `pageable: read 0xeeeeeeee instead of 7: WRONG` (schedule last, pageable memory copied directly)"
+    );
+    assert!(complaint.starts_with(&expected), "{complaint}");
+}
+
+#[test]
 fn a_broken_listing_does_not_pass_for_a_right_one() {
     let copy = Copy::new();
     let mut example = copy.example("pinned_reuse_broken");

@@ -18,7 +18,8 @@ fn main() -> Result<()> {
     let mut device = stream.alloc_zeros::<u32>(LEN)?;
     lab::fill(&stream, &mut device, 7)?;
     // The driver's own first faults must not be counted, so it copies something beforehand.
-    stream.memcpy_dtoh(&device.slice(..WARM_UP), &mut *Pageable::zeroed(WARM_UP)?)?;
+    let mut warm_up = Pageable::zeroed(WARM_UP)?;
+    stream.memcpy_dtoh(&device.slice(..WARM_UP), &mut *warm_up)?;
     stream.synchronize()?;
 
     // ANCHOR: idea

@@ -56,7 +56,8 @@ fn main() -> Result<()> {
     let bytes = 2 * huge;
     let device = stream.alloc_zeros::<u8>(bytes)?;
     // The driver's own first faults must not be counted, so it copies something beforehand.
-    stream.memcpy_dtoh(&device, &mut *Pageable::zeroed(bytes)?)?;
+    let mut warm_up = Pageable::zeroed(bytes)?;
+    stream.memcpy_dtoh(&device, &mut *warm_up)?;
     stream.synchronize()?;
 
     println!(

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{bail, ensure, Context, Result};
 use xtask::examples::Example;
 use xtask::files;
-use xtask::record::{record, Driver, Env, Recorded};
+use xtask::record::{record, Driver, Env, Pageable, Recorded};
 use xtask::timeline;
 
 /// What a check came to, if the listing is not wrong.
@@ -35,6 +35,9 @@ pub const SEEDS: std::ops::Range<u32> = 0..100;
 /// Hazards that are calls which the driver refuses, and not accesses without an order: no schedule hides one.
 pub const REFUSED: [&str; 3] = ["H19", "H23", "H25"];
 
+/// What a trace calls ordinary host memory.
+const PAGEABLE: &str = "pageable memory";
+
 impl Listing<'_> {
     /// `stdout.txt`, `timeline.mmd` and `report.txt` are what the listing prints and does today.
     ///
@@ -59,7 +62,8 @@ impl Listing<'_> {
         Ok(Verdict::Proved)
     }
 
-    /// A right listing prints the same under every schedule of the model, without a hazard.
+    /// A right listing prints the same under every schedule of the model, without a hazard; one that copies pageable
+    /// memory also where the model does that as late as the documentation permits.
     ///
     /// A listing that gives the driver nothing to order runs once.
     ///
@@ -69,13 +73,23 @@ impl Listing<'_> {
         let named = ["last", "eager", "fifo"].map(str::to_owned);
         let random = SEEDS.map(|seed| format!("random:{seed}"));
         for schedule in named.into_iter().chain(random) {
-            let recorded = self.run(Driver::Model, &schedule)?;
+            let mut env = Env::new(self.root, Driver::Model, &schedule);
+            let recorded = record(self.example, self.program, &env)?;
             if let Some(reason) = recorded.waived() {
                 return Ok(Verdict::Waived(reason.to_owned()));
             }
             self.expect(&recorded, &[], &schedule)?;
             if timeline::mermaid(&recorded.trace)?.is_none() {
                 break;
+            }
+            if recorded.trace.contains(PAGEABLE) {
+                env.pageable = Pageable::Direct;
+                let recorded = record(self.example, self.program, &env)?;
+                self.expect(
+                    &recorded,
+                    &[],
+                    &format!("{schedule}, pageable memory copied directly"),
+                )?;
             }
         }
         Ok(Verdict::Proved)

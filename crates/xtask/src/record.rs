@@ -28,6 +28,25 @@ pub enum Driver {
     Gpu,
 }
 
+/// When the model copies pageable memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pageable {
+    /// Inside the call, as drivers of discrete GPUs were seen to do.
+    Staged,
+    /// As late as the documentation permits.
+    Direct,
+}
+
+impl Pageable {
+    /// The value of `CUMODEL_PAGEABLE`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Pageable::Staged => "staged",
+            Pageable::Direct => "direct",
+        }
+    }
+}
+
 /// Where a listing runs, and in which order the model runs its operations.
 #[derive(Clone, Debug)]
 pub struct Env {
@@ -37,6 +56,8 @@ pub struct Env {
     pub driver: Driver,
     /// `CUMODEL_SCHEDULE`; a GPU has its own.
     pub schedule: String,
+    /// `CUMODEL_PAGEABLE`; a GPU has its own.
+    pub pageable: Pageable,
     /// How long a run may take.
     pub time_limit: Duration,
 }
@@ -53,6 +74,7 @@ impl Env {
             root: root.to_owned(),
             driver,
             schedule: schedule.to_owned(),
+            pageable: Pageable::Staged,
             time_limit: TIME_LIMIT,
         }
     }
@@ -172,6 +194,7 @@ fn command(program: &Path, env: &Env, trace: &Path, reports: &Path) -> Command {
         .current_dir(&env.root)
         .env("C2C_DRIVER", driver)
         .env("CUMODEL_SCHEDULE", &env.schedule)
+        .env("CUMODEL_PAGEABLE", env.pageable.word())
         .env("CUMODEL_TRACE", trace)
         .env("CUMODEL_REPORT", reports)
         .stdin(Stdio::null());
