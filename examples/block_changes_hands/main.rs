@@ -9,7 +9,6 @@ use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, PinnedHostSl
 /// 64 KiB of values.
 const LEN: usize = 16 << 10;
 
-// ANCHOR: idea
 /// Device memory, and one event for each stream that has used it since it left the pool.
 struct Block {
     values: CudaSlice<u32>,
@@ -18,6 +17,7 @@ struct Block {
 
 struct Pool(Vec<Block>);
 
+// ANCHOR: idea
 impl Pool {
     /// Takes a block for work on `stream`, which waits for its users. The host does not.
     fn take(&mut self, stream: &CudaStream) -> Result<Block> {
