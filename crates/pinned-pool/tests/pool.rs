@@ -233,8 +233,9 @@ fn a_pool_dropped_in_flight_waits_before_it_frees() {
         lease.as_mut_slice()?.fill(7);
         lease.upload(&stream, &mut target)?;
         drop((lease, pool));
-        assert_eq!(stream.clone_dtoh(&target)?, [7; LEN]);
+        let values = stream.clone_dtoh(&target)?;
         stream.synchronize()?;
+        assert_eq!(values, [7; LEN]);
         Ok(())
     });
 }
@@ -350,8 +351,9 @@ fn a_copy_without_its_event_is_still_waited_for() {
         drop(lease);
         assert!(pool.try_acquire()?.is_none());
         pool.acquire()?.as_mut_slice()?.fill(9);
-        assert_eq!(stream.clone_dtoh(&target)?, [7; LEN]);
+        let values = stream.clone_dtoh(&target)?;
         stream.synchronize()?;
+        assert_eq!(values, [7; LEN]);
         Ok(())
     });
     assert_eq!(run.ids(), [""; 0], "{run:?}");
