@@ -1,9 +1,9 @@
 //! Loads, stores and atomics.
-use super::lanes::{lanes, Slot, ALL, WARP};
+use super::lanes::{lanes, set, Slot, ALL, WARP};
 use crate::access::Ranges;
 use crate::code::{Mask, Reg, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW};
 use crate::launch::Reason;
-use crate::types::sign_extend;
+use crate::types::{sign_extend, truncate};
 use crate::{Access, Memory};
 
 /// A state space, as an instruction names it.
@@ -103,13 +103,16 @@ impl Request<'_> {
 
     /// Neighbouring lanes that touch neighbouring bytes: first lane and number of lanes.
     fn runs(&self, mask: Mask) -> impl Iterator<Item = (usize, usize)> + '_ {
+        // The most frequent case, without a branch for each lane.
+        let coalesced =
+            mask == ALL && differs(self.addresses, ALL, self.addresses[0], self.size as u64) == 0;
         let mut rest = mask;
         std::iter::from_fn(move || {
             let first = rest.trailing_zeros() as usize;
             if first >= WARP {
                 return None;
             }
-            let mut count = 1;
+            let mut count = if coalesced { WARP } else { 1 };
             while first + count < WARP
                 && rest >> (first + count) & 1 == 1
                 && self.addresses[first + count]
@@ -124,6 +127,17 @@ impl Request<'_> {
     }
 }
 
+/// Not zero if the address of any lane of `mask` differs from `first + lane * step`.
+#[inline(always)]
+fn differs(addresses: &Slot, mask: Mask, first: u64, step: u64) -> u64 {
+    let difference = |lane: usize| addresses[lane] ^ first.wrapping_add(lane as u64 * step);
+    if mask == ALL {
+        (0..WARP).fold(0, |all, lane| all | difference(lane))
+    } else {
+        lanes(mask).fold(0, |all, lane| all | difference(lane))
+    }
+}
+
 fn addresses(base: &Slot, offset: i64) -> Slot {
     let mut addresses = *base;
     for address in &mut addresses {
@@ -134,6 +148,16 @@ fn addresses(base: &Slot, offset: i64) -> Slot {
 
 fn check_alignment(request: &Request<'_>, mask: Mask) -> Result<(), Failed> {
     let low = request.size as u64 - 1;
+    // Bits that no aligned address has, of all lanes at once; which lane it is matters only for the report.
+    if request
+        .addresses
+        .iter()
+        .fold(0, |all, address| all | address)
+        & low
+        == 0
+    {
+        return Ok(());
+    }
     match lanes(mask).find(|&lane| request.addresses[lane] & low != 0) {
         None => Ok(()),
         Some(lane) => {
@@ -197,6 +221,11 @@ impl Reach<'_> {
             access: Access::Read,
         };
         check_alignment(&request, mask)?;
+        let first = mask.trailing_zeros() as usize;
+        let uniform = differs(&addresses, mask, addresses[first], 0) == 0;
+        if uniform && matches!(transfer.space, Space::Param | Space::Global) {
+            return self.load_uniform(&request, transfer, regs, mask, first);
+        }
         let mut data: Data = [0; WARP * WIDEST];
         for (space, window, mask) in by_space(transfer.space, &addresses, mask) {
             if mask == 0 {
@@ -218,7 +247,7 @@ impl Reach<'_> {
                                     [request.place(lane, window, self.local[lane].len())?]
                             }
                         };
-                        data[lane * size..][..size].copy_from_slice(from);
+                        copy(&mut data[lane * size..][..size], from);
                     }
                 }
             }
@@ -226,25 +255,56 @@ impl Reach<'_> {
         for (element, reg) in transfer.regs.iter().enumerate() {
             let Some(reg) = *reg else { continue };
             let slot = &mut regs[reg as usize];
-            let at = |lane: usize| lane * size + element * transfer.bytes;
-            match (transfer.bytes, transfer.extend) {
-                (bytes, Some(width)) => super::lanes::set(slot, mask, |lane| {
-                    let value = sign_extend(word(&data[at(lane)..][..bytes]), 8 * bytes as u32);
-                    crate::types::truncate(value, width)
-                }),
-                (4, None) => super::lanes::set(slot, mask, |lane| {
-                    let at = at(lane);
-                    u64::from(u32::from_le_bytes([
-                        data[at],
-                        data[at + 1],
-                        data[at + 2],
-                        data[at + 3],
-                    ]))
-                }),
-                (bytes, None) => {
-                    super::lanes::set(slot, mask, |lane| word(&data[at(lane)..][..bytes]))
+            let at = element * transfer.bytes;
+            let extended = |value: u64| match transfer.extend {
+                None => value,
+                Some(width) => truncate(sign_extend(value, 8 * transfer.bytes as u32), width),
+            };
+            match (transfer.bytes, size) {
+                // Without arithmetic on places, so that the loop becomes a few vector instructions.
+                (4, 4) if mask == ALL && transfer.extend.is_none() => {
+                    for (bits, bytes) in slot.iter_mut().zip(data.chunks_exact(4)) {
+                        *bits =
+                            u64::from(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]));
+                    }
                 }
+                (bytes, _) => set(slot, mask, |lane| {
+                    extended(word(&data[lane * size + at..][..bytes]))
+                }),
             }
+        }
+        Ok(())
+    }
+
+    /// All lanes read the same bytes, as parameters, constants and sizes are read.
+    fn load_uniform(
+        &mut self,
+        request: &Request<'_>,
+        transfer: &Transfer,
+        regs: &mut [Slot],
+        mask: Mask,
+        first: usize,
+    ) -> Result<(), Failed> {
+        let (size, address) = (request.size, request.addresses[first]);
+        let mut data = [0; WIDEST];
+        if transfer.space == Space::Param {
+            copy(
+                &mut data[..size],
+                &self.params[request.place(first, 0, self.params.len())?],
+            );
+        } else {
+            self.memory
+                .load(address, &mut data[..size])
+                .map_err(|_| request.fault(first))?;
+            self.reads.add(request.id, first, address, size as u64);
+        }
+        for (reg, bytes) in transfer.regs.iter().zip(data.chunks_exact(transfer.bytes)) {
+            let Some(reg) = *reg else { continue };
+            let value = match transfer.extend {
+                None => word(bytes),
+                Some(width) => truncate(sign_extend(word(bytes), 8 * transfer.bytes as u32), width),
+            };
+            set(&mut regs[reg as usize], mask, |_| value);
         }
         Ok(())
     }
@@ -256,20 +316,6 @@ impl Reach<'_> {
         mask: Mask,
     ) -> Result<(), Failed> {
         let size = request.size;
-        let first = mask.trailing_zeros() as usize;
-        let address = request.addresses[first];
-        if mask.count_ones() > 1 && lanes(mask).all(|lane| request.addresses[lane] == address) {
-            // All lanes read the same, as constants and sizes are read.
-            let mut element = [0; WIDEST];
-            self.memory
-                .load(address, &mut element[..size])
-                .map_err(|_| request.fault(first))?;
-            self.reads.add(request.id, first, address, size as u64);
-            for lane in lanes(mask) {
-                data[lane * size..][..size].copy_from_slice(&element[..size]);
-            }
-            return Ok(());
-        }
         for (first, count) in request.runs(mask) {
             let bytes = &mut data[first * size..][..count * size];
             let address = request.addresses[first];
@@ -307,10 +353,18 @@ impl Reach<'_> {
         for (element, reg) in transfer.regs.iter().enumerate() {
             let Some(reg) = *reg else { continue };
             let slot = &regs[reg as usize];
+            if (transfer.bytes, size) == (4, 4) {
+                for (bytes, bits) in data.chunks_exact_mut(4).zip(slot) {
+                    bytes.copy_from_slice(&(*bits as u32).to_le_bytes());
+                }
+                continue;
+            }
             for lane in lanes(mask) {
                 let at = lane * size + element * transfer.bytes;
-                data[at..][..transfer.bytes]
-                    .copy_from_slice(&slot[lane].to_le_bytes()[..transfer.bytes]);
+                copy(
+                    &mut data[at..][..transfer.bytes],
+                    &slot[lane].to_le_bytes()[..transfer.bytes],
+                );
             }
         }
         for (space, window, mask) in by_space(transfer.space, &addresses, mask) {
@@ -415,9 +469,19 @@ impl Reach<'_> {
             }
         }
         if let Some(destination) = atomic.destination {
-            super::lanes::set(&mut regs[destination as usize], mask, |lane| before[lane]);
+            set(&mut regs[destination as usize], mask, |lane| before[lane]);
         }
         Ok(())
+    }
+}
+
+/// Copies an element; a length that is known is a move, any other a call.
+#[inline(always)]
+fn copy(into: &mut [u8], from: &[u8]) {
+    match into.len() {
+        4 => into[..4].copy_from_slice(&from[..4]),
+        8 => into[..8].copy_from_slice(&from[..8]),
+        _ => into.copy_from_slice(from),
     }
 }
 
@@ -425,6 +489,6 @@ impl Reach<'_> {
 #[inline(always)]
 fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
+    copy(&mut word[..bytes.len()], bytes);
     u64::from_le_bytes(word)
 }
