@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, PinnedHostSlice};
+use lab::kernels::FillPattern;
 
 /// 64 KiB of values a block.
 const LEN: usize = 16 << 10;
@@ -28,8 +29,8 @@ impl Slot {
 
     /// Queues a copy of the slot into `block`.
     fn load(&self, back: &Arc<CudaStream>, block: &mut CudaSlice<u32>) -> Result<()> {
-        // Barrier 2: the store has written the slot. It belongs in here, and not into the callers: one of them would
-        // forget it.
+        // Barrier 2: the store has written the slot. It belongs in here, and not into the callers:
+        // one of them would forget it.
         back.wait(&self.stored)?;
         back.memcpy_htod(&self.values, block)?;
         Ok(self.loaded.record(back)?)
@@ -40,15 +41,16 @@ impl Slot {
 fn main() -> Result<()> {
     lab::announce()?;
     let ctx = CudaContext::new(0)?;
-    // SAFETY: the copies are waited for before anything is read or freed. What the slots hold meanwhile is the point:
-    // cudarc would insert the wait that is missing.
+    // SAFETY: the copies are waited for before anything is read or freed. What the slots hold
+    // meanwhile is the point: cudarc would insert the wait that is missing.
     unsafe { ctx.disable_event_tracking() };
     let (out, back) = (ctx.new_stream()?, ctx.new_stream()?);
+    let compute = FillPattern::load(&ctx)?;
     let mut blocks = Vec::new();
     let mut restored = Vec::new();
     for value in 1..=BLOCKS {
         let mut block = out.alloc_zeros::<u32>(LEN)?;
-        lab::fill(&out, &mut block, value)?;
+        compute.launch(&out, &mut block, value, 0)?;
         blocks.push(block);
         restored.push(back.alloc_zeros::<u32>(LEN)?);
     }

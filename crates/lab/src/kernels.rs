@@ -52,6 +52,8 @@ kernels! {
     Saxpy "saxpy";
     /// Replaces negative values by 0.
     Relu "relu";
+    /// Takes a gradient back through [`Relu`].
+    ReluBackward "relu_backward";
     /// Multiplies a matrix and a vector.
     Matvec "matvec";
     /// Adds all values.
@@ -158,6 +160,34 @@ impl Relu {
         launch.arg(input).arg(out).arg(&len);
         // SAFETY: the arguments are those of the kernel, which reads and writes `len` values.
         unsafe { launch.launch(config) }.context("launching relu")?;
+        Ok(())
+    }
+}
+
+impl ReluBackward {
+    /// Queues `gradient[i] = 0` wherever `out[i]`, what [`Relu`] has written, is not above 0.
+    ///
+    /// # Errors
+    /// When the slices have different lengths, or the driver refuses the launch.
+    pub fn launch(
+        &self,
+        stream: &Arc<CudaStream>,
+        out: &CudaSlice<f32>,
+        gradient: &mut CudaSlice<f32>,
+    ) -> Result<()> {
+        let len = out.len();
+        ensure!(
+            gradient.len() == len,
+            "a gradient has as many values as the layer, not {} for {len}",
+            gradient.len()
+        );
+        let Some(config) = one_thread_each(len)? else {
+            return Ok(());
+        };
+        let mut launch = stream.launch_builder(&self.0);
+        launch.arg(out).arg(gradient).arg(&len);
+        // SAFETY: the arguments are those of the kernel, which reads `len` values of each slice and writes the gradient.
+        unsafe { launch.launch(config) }.context("launching relu_backward")?;
         Ok(())
     }
 }

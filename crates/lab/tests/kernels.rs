@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use lab::kernels::{Checksum, FillPattern, Matvec, Relu, Saxpy, Scale};
+use lab::kernels::{Checksum, FillPattern, Matvec, Relu, ReluBackward, Saxpy, Scale};
 
 const LENGTHS: [usize; 6] = [0, 1, 255, 256, 257, 10_000];
 
@@ -96,6 +96,25 @@ fn relu_keeps_what_is_positive() -> Result<()> {
         let read = stream.clone_dtoh(&out)?;
         stream.synchronize()?;
         let expected: Vec<f32> = input.iter().map(|value| value.max(0.0)).collect();
+        assert_eq!(read, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn relu_backward_keeps_the_gradient_where_relu_was_open() -> Result<()> {
+    let stream = stream()?;
+    let kernel = ReluBackward::load(stream.context())?;
+    for len in &LENGTHS[1..] {
+        let mut out = values(*len, 7);
+        out[0] = f32::NAN;
+        let gradient = values(*len, 8);
+        let (device, mut changed) = (upload(&stream, &out)?, upload(&stream, &gradient)?);
+        kernel.launch(&stream, &device, &mut changed)?;
+        let read = stream.clone_dtoh(&changed)?;
+        stream.synchronize()?;
+        let kept = |(out, gradient): (&f32, &f32)| if *out > 0.0 { *gradient } else { 0.0 };
+        let expected: Vec<f32> = out.iter().zip(&gradient).map(kept).collect();
         assert_eq!(read, expected);
     }
     Ok(())
