@@ -38,7 +38,7 @@ fn save(out: &Arc<CudaStream>, slot: &Slot, host: &mut Host) -> Result<()> {
 
 /// Copies an activation back, in backward.
 fn load(back: &Arc<CudaStream>, host: &Host, slot: &mut Slot) -> Result<()> {
-    back.wait(&slot.used)?; //  device, write after read: compute is done with the one before
+    back.wait(&slot.used)?; // device, write after read: compute is done with the one before
     back.wait(&host.saved)?; // host, read after write: it has arrived
     back.memcpy_htod(&host.values, &mut slot.device)?;
     slot.copied.record(back)?;

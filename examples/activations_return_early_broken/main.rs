@@ -29,7 +29,7 @@ struct Host {
 // ANCHOR: idea
 /// Copies an activation out, in forward.
 fn save(out: &Arc<CudaStream>, slot: &Slot, host: &mut Host) -> Result<()> {
-    out.wait(&slot.used)?; //   device, read after write: compute has written it
+    out.wait(&slot.used)?; // device, read after write: compute has written it
     out.wait(&host.loaded)?; // host, write after read: the last step has taken it back
     out.memcpy_dtoh(&slot.device, &mut host.values)?;
     slot.copied.record(out)?;

@@ -29,7 +29,7 @@ struct Host {
 // ANCHOR: idea
 /// Copies an activation out, in forward.
 fn save(out: &Arc<CudaStream>, slot: &Slot, host: &mut Host) -> Result<()> {
-    out.wait(&slot.used)?; //   device, read after write: compute has written it
+    out.wait(&slot.used)?; // device, read after write: compute has written it
     out.wait(&host.loaded)?; // host, write after read: the last step has taken it back
     out.memcpy_dtoh(&slot.device, &mut host.values)?;
     slot.copied.record(out)?;
@@ -38,7 +38,7 @@ fn save(out: &Arc<CudaStream>, slot: &Slot, host: &mut Host) -> Result<()> {
 
 /// Copies an activation back, in backward.
 fn load(back: &Arc<CudaStream>, host: &Host, slot: &mut Slot) -> Result<()> {
-    back.wait(&slot.used)?; //  device, write after read: compute is done with the one before
+    back.wait(&slot.used)?; // device, write after read: compute is done with the one before
     back.wait(&host.saved)?; // host, read after write: it has arrived
     back.memcpy_htod(&host.values, &mut slot.device)?;
     slot.copied.record(back)?;
