@@ -28,6 +28,7 @@ impl Copy {
             "src",
             "theme",
             "examples",
+            "figures",
             "scripts",
             field,
         ] {

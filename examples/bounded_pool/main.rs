@@ -20,12 +20,13 @@ fn main() -> anyhow::Result<()> {
     let pool = Pool::<u32>::new(&ctx, 2, LEN)?;
 
     for (value, device) in (0..).zip(&mut devices) {
-        // Waits for the last copy of the buffer that it lends. This is the back-pressure: the host is never more than
-        // two copies ahead.
+        // Waits for the last copy of the buffer that it lends. This is the back-pressure: the host
+        // is never more than two copies ahead.
         let mut lease = pool.acquire()?;
         lease.as_mut_slice()?.fill(value);
         lease.upload(&stream, device)?;
-        // The lease ends here and the copy may not have begun. The pool has the event that is recorded behind it.
+        // The lease ends here and the copy may not have begun. The pool has the event that is
+        // recorded behind it.
     }
 
     for (value, device) in (0..).zip(&devices) {

@@ -32,7 +32,8 @@ fn main() -> anyhow::Result<()> {
             rest = behind;
         }
 
-        // To cudarc a piece is a slice like any other, so it tracks none of these copies: one wait for all of them.
+        // To cudarc a piece is a slice like any other, so it tracks none of these copies: one wait
+        // for all of them.
         stream.synchronize()?;
         let read = pieces.iter().map(|piece| lab::probe(piece));
         let read: Vec<String> = read.map(|value| lab::verdict(value, step)).collect();

@@ -43,7 +43,7 @@ fn main() -> Result<()> {
             stream.synchronize()?;
             let faults = Faults::now()?.since(&before).minor;
             let per_page = faults as f64 / (LEN * size_of::<u32>() / lab::page_size()) as f64;
-            println!("{name}, {copy} copy after the fork: {per_page:.2} faults per page");
+            println!("{name}, {copy} copy after the fork: {per_page:.1} faults per page");
         }
     }
     drop(child);

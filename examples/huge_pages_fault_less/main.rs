@@ -10,7 +10,7 @@ use lab::{huge_page_size, Faults, Pageable};
 
 // ANCHOR: idea
 /// What is done with a fresh buffer before the copy into it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Buffer {
     /// Nothing: base pages.
     AsItIs,
@@ -73,11 +73,22 @@ fn main() -> Result<()> {
         stream.synchronize()?;
         let faults = Faults::now()?.since(&before).minor;
         println!(
-            "{what:?}: one fault for {} KiB",
+            "{}: one fault for {} KiB",
+            what.name(),
             kib_per_fault(bytes, faults)
         );
     }
     Ok(())
+}
+
+impl Buffer {
+    fn name(self) -> &'static str {
+        match self {
+            Buffer::AsItIs => "as it is",
+            Buffer::AskedFor => "huge pages asked for before the first touch",
+            Buffer::AskedForTooLate => "huge pages asked for after it",
+        }
+    }
 }
 
 /// Rounded down to a power of two, because a fault or two of the program itself are among them.

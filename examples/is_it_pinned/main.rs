@@ -30,7 +30,10 @@ fn watch<T>(pin: impl FnOnce() -> Result<T>) -> Result<(T, Seen)> {
         pages_pinned: acquired
             .zip(released)
             .map(|(acquired, released)| acquired - released),
-        charged: [pinned_bytes()? - pinned, locked_bytes()? - locked],
+        charged: [
+            pinned_bytes()?.saturating_sub(pinned),
+            locked_bytes()?.saturating_sub(locked),
+        ],
     };
     Ok((kept, seen))
 }

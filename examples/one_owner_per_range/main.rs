@@ -33,7 +33,8 @@ fn main() -> anyhow::Result<()> {
     let inside = start.wrapping_add(page);
 
     println!("register four pages: {}", register(start, 4 * page));
-    // 712 says that the range has an owner. It is no success: whoever takes it for one will unregister what is not his.
+    // 712 says that the range has an owner. It is no success: whoever takes it for one will
+    // unregister what is not his.
     println!("register them again: {}", register(start, 4 * page));
     println!("register one of them: {}", register(inside, page));
 

@@ -8,8 +8,8 @@ use cudarc::driver::CudaContext;
 use memmap2::Mmap;
 use pinned_pool::Pool;
 
-/// 16 KiB of values a chunk; the last one is shorter.
-const CHUNK: usize = 16 << 10;
+/// 64 KiB a chunk; the last one is shorter.
+const CHUNK: usize = 64 << 10;
 const FILE: usize = 3 * CHUNK + 1000;
 
 fn main() -> Result<()> {
@@ -27,7 +27,8 @@ fn main() -> Result<()> {
     let pool = Pool::<u8>::new(&ctx, 2, CHUNK)?;
 
     for (number, chunk) in mapping.chunks(CHUNK).enumerate() {
-        // Waits until the last copy from this buffer has read it: while one is on its way, the host fills the other.
+        // Waits until the last copy from this buffer has read it: while one is on its way, the host
+        // fills the other.
         let mut lease = pool.acquire()?;
         lease.as_mut_slice()?[..chunk.len()].copy_from_slice(chunk);
 

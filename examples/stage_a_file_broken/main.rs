@@ -7,8 +7,8 @@ use anyhow::Result;
 use cudarc::driver::CudaContext;
 use memmap2::Mmap;
 
-/// 16 KiB of values a chunk; the last one is shorter.
-const CHUNK: usize = 16 << 10;
+/// 64 KiB a chunk; the last one is shorter.
+const CHUNK: usize = 64 << 10;
 const FILE: usize = 3 * CHUNK + 1000;
 
 fn main() -> Result<()> {

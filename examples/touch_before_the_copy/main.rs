@@ -11,8 +11,46 @@ use lab::{Faults, Pageable};
 /// 4 MiB of values.
 const LEN: usize = 1 << 20;
 
-// ANCHOR: idea
-/// Reads one value of each page, as a checksum over a new buffer would.
+fn main() -> Result<()> {
+    lab::announce()?;
+    let ctx = CudaContext::new(0)?;
+    let stream = ctx.default_stream();
+    let mut device = stream.alloc_zeros::<u32>(LEN)?;
+    lab::fill(&stream, &mut device, 7)?;
+    // The driver's own first faults must not be counted, so it copies something beforehand.
+    stream.memcpy_dtoh(&device, &mut *Pageable::zeroed(LEN)?)?;
+    stream.synchronize()?;
+
+    // ANCHOR: idea
+    for before in ["nothing", "a read", "a write", "populated"] {
+        let mut host = Pageable::<u32>::untouched(LEN)?;
+        let start = Faults::now()?;
+        match before {
+            // As a checksum over the new buffer would.
+            "a read" => read_each_page(&host),
+            // One value of each page is enough.
+            "a write" => write_each_page(&mut host),
+            // MADV_POPULATE_WRITE: Linux makes all pages in one call, ready to be written.
+            "populated" => populate(&mut host)?,
+            _ => {}
+        }
+        let touched = Faults::now()?;
+
+        // The same copy into each of them.
+        stream.memcpy_dtoh(&device, &mut *host)?;
+        stream.synchronize()?;
+        let copied = Faults::now()?;
+        println!(
+            "{before:9} before the copy: {:.2} faults per page, then {:.2} in the copy",
+            per_page(touched.since(&start)),
+            per_page(copied.since(&touched)),
+        );
+    }
+    // ANCHOR_END: idea
+    Ok(())
+}
+
+/// Reads one value of each page.
 fn read_each_page(buffer: &[u32]) {
     for page in buffer.chunks(lab::page_size() / size_of::<u32>()) {
         // SAFETY: the reference is valid. Volatile, because nobody uses the value.
@@ -35,39 +73,6 @@ fn populate(buffer: &mut [u32]) -> Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()).context("MADV_POPULATE_WRITE needs Linux 5.14"),
     }
-}
-// ANCHOR_END: idea
-
-fn main() -> Result<()> {
-    lab::announce()?;
-    let ctx = CudaContext::new(0)?;
-    let stream = ctx.default_stream();
-    let mut device = stream.alloc_zeros::<u32>(LEN)?;
-    lab::fill(&stream, &mut device, 7)?;
-    // The driver's own first faults must not be counted, so it copies something beforehand.
-    stream.memcpy_dtoh(&device, &mut *Pageable::zeroed(LEN)?)?;
-    stream.synchronize()?;
-
-    for before in ["nothing", "a read", "a write", "populated"] {
-        let mut host = Pageable::<u32>::untouched(LEN)?;
-        let start = Faults::now()?;
-        match before {
-            "a read" => read_each_page(&host),
-            "a write" => write_each_page(&mut host),
-            "populated" => populate(&mut host)?,
-            _ => {}
-        }
-        let touched = Faults::now()?;
-        stream.memcpy_dtoh(&device, &mut *host)?;
-        stream.synchronize()?;
-        let copied = Faults::now()?;
-        println!(
-            "{before:9} before the copy: {:.2} faults per page, then {:.2} in the copy",
-            per_page(touched.since(&start)),
-            per_page(copied.since(&touched)),
-        );
-    }
-    Ok(())
 }
 
 fn per_page(faults: Faults) -> f64 {

@@ -69,11 +69,14 @@ fn round(allocator: &Allocator, bytes: usize) -> Result<u64> {
     Ok(faults)
 }
 
-/// The same size over and over, without a pause.
-fn ten_rounds(allocator: &Allocator, mib: usize) -> Result<()> {
-    let faults: Result<Vec<u64>> = (0..10).map(|_| round(allocator, mib << 20)).collect();
-    print_rounds(allocator, mib, &faults?);
-    Ok(())
+/// Ten rounds, one after the other: the median of their page faults, for each page of a block.
+fn ten_rounds(allocator: &Allocator, mib: usize) -> Result<f64> {
+    let bytes = mib << 20;
+    let faults: Result<Vec<u64>> = (0..10).map(|_| round(allocator, bytes)).collect();
+    let mut faults = faults?;
+    eprintln!("{} {mib} MiB: {faults:?}", allocator.name);
+    faults.sort_unstable();
+    Ok(faults[5] as f64 / (bytes / lab::page_size()) as f64)
 }
 // ANCHOR_END: idea
 
@@ -81,6 +84,7 @@ fn main() -> Result<()> {
     lab::announce()?;
     only_base_pages()?;
     let asked = sizes()?;
+    println!("the median of ten rounds, one after the other:");
     for allocator in &ALLOCATORS {
         let sizes = if asked.is_empty() {
             allocator.sizes
@@ -88,22 +92,42 @@ fn main() -> Result<()> {
             &asked
         };
         for &mib in sizes {
-            ten_rounds(allocator, mib)?;
+            let per_page = ten_rounds(allocator, mib)?;
+            println!(
+                "{:8} {mib:5} MiB: {per_page:.1} faults per page",
+                allocator.name
+            );
         }
     }
-    println!("with {} ms between the rounds:", PAUSE.as_millis());
-    let keep_small_blocks = &ALLOCATORS[1..];
-    let mut faults = vec![Vec::new(); keep_small_blocks.len()];
+    println!(
+        "the worst of five rounds with {} ms between them:",
+        PAUSE.as_millis()
+    );
+    for (allocator, worst) in worst_after_a_pause()? {
+        println!("{allocator:8} {PAUSED_MIB:5} MiB: {worst:.1} faults per page");
+    }
+    Ok(())
+}
+
+/// The allocators that keep small blocks, each with its worst round when the rounds lie apart.
+fn worst_after_a_pause() -> Result<Vec<(&'static str, f64)>> {
+    let bytes = PAUSED_MIB << 20;
+    let mut rounds: Vec<_> = ALLOCATORS[1..].iter().map(|it| (it, Vec::new())).collect();
     for _ in 0..5 {
-        for (allocator, faults) in keep_small_blocks.iter().zip(&mut faults) {
-            faults.push(round(allocator, PAUSED_MIB << 20)?);
+        for (allocator, faults) in &mut rounds {
+            faults.push(round(allocator, bytes)?);
         }
         sleep(PAUSE);
     }
-    for (allocator, faults) in keep_small_blocks.iter().zip(&faults) {
-        print_rounds(allocator, PAUSED_MIB, faults);
-    }
-    Ok(())
+    let worst = |(allocator, faults): (&Allocator, Vec<u64>)| {
+        eprintln!("{} with pauses: {faults:?}", allocator.name);
+        let worst = faults.into_iter().max().unwrap_or(0);
+        (
+            allocator.name,
+            worst as f64 / (bytes / lab::page_size()) as f64,
+        )
+    };
+    Ok(rounds.into_iter().map(worst).collect())
 }
 
 /// The sizes that the command line names, in MiB.
@@ -122,13 +146,4 @@ fn only_base_pages() -> Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()).context("asking for base pages: PR_SET_THP_DISABLE"),
     }
-}
-
-fn print_rounds(allocator: &Allocator, mib: usize, faults: &[u64]) {
-    let pages = (mib << 20) as f64 / lab::page_size() as f64;
-    let per_page: Vec<String> = faults
-        .iter()
-        .map(|&it| format!("{:.1}", it as f64 / pages))
-        .collect();
-    println!("{:8} {mib:5} MiB: {}", allocator.name, per_page.join(" "));
 }

@@ -226,9 +226,9 @@ impl Config {
         })
     }
 
-    /// What to set to see the same run again.
-    pub fn replay(&self) -> String {
-        let mut text = format!("CUMODEL_SCHEDULE={}", self.schedule);
+    /// What to set to see the same run again, when `schedule` decided the order of it.
+    pub fn replay(&self, schedule: &Schedule) -> String {
+        let mut text = format!("CUMODEL_SCHEDULE={schedule}");
         if self.machine == Machine::Coherent {
             text.push_str(" CUMODEL_MACHINE=coherent");
         }
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(config.attributes.get(&88), Some(&1));
         assert_eq!(config.fail[0].nth, 3);
         assert_eq!(
-            config.replay(),
+            config.replay(&config.schedule),
             "CUMODEL_SCHEDULE=random:7 CUMODEL_MACHINE=coherent CUMODEL_FREE=driver"
         );
     }

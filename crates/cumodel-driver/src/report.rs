@@ -20,8 +20,6 @@ pub struct Reports {
     file: Option<File>,
     /// Printed on stderr?
     printed: bool,
-    /// What repeats the run.
-    settings: String,
     /// What has been told in full: the kind and the places in the program.
     told: HashSet<(HazardKind, Vec<String>)>,
     /// JSON lines that nobody has taken yet.
@@ -35,15 +33,13 @@ impl Reports {
         Ok(Reports {
             file: file.transpose()?,
             printed: true,
-            settings: String::new(),
             told: HashSet::new(),
             kept: Vec::new(),
         })
     }
 
     /// Begins a run.
-    pub fn start(&mut self, settings: String, on_hazard: OnHazard) {
-        self.settings = settings;
+    pub fn start(&mut self, on_hazard: OnHazard) {
         self.printed = on_hazard != OnHazard::Collect;
         self.told.clear();
     }
@@ -56,10 +52,10 @@ impl Reports {
         }
     }
 
-    /// Prints, writes and keeps a report.
+    /// Prints, writes and keeps a report; `settings` repeat the run.
     ///
     /// A hazard in a loop is told in full once and then in one line; a note is printed in one line, once.
-    pub fn add(&mut self, hazard: &Hazard) {
+    pub fn add(&mut self, hazard: &Hazard, settings: &str) {
         let severity = hazard.kind.severity();
         let parties = [&hazard.a, &hazard.b];
         let places: Vec<String> = parties
@@ -72,7 +68,7 @@ impl Reports {
             return;
         }
         let text = if new {
-            hazard.text(&self.settings, &locate)
+            hazard.text(settings, &locate)
         } else {
             let operation = hazard
                 .operation()
@@ -95,7 +91,7 @@ impl Reports {
             )),
             Severity::SpeedNote | Severity::Cause => (),
         }
-        let line = format!("{}\n", as_json(hazard, &text, &self.settings));
+        let line = format!("{}\n", as_json(hazard, &text, settings));
         if let Some(file) = &mut self.file {
             if let Err(error) = file.write_all(line.as_bytes()) {
                 eprintln!("model: the report file ends here: {error}");

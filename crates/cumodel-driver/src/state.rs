@@ -286,8 +286,7 @@ impl State {
             .reset(self.config.devices, self.config.device_memory);
         self.primaries = vec![(0, 0); self.config.devices];
         let schedule = self.config.schedule.to_string();
-        self.reports
-            .start(self.config.replay(), self.config.on_hazard);
+        self.reports.start(self.config.on_hazard);
         self.trace.start(env!("CARGO_PKG_VERSION"), &schedule);
     }
 
@@ -729,7 +728,8 @@ impl State {
     /// Reports something.
     pub fn report(&mut self, hazard: Hazard) {
         self.trace.hazard(&hazard);
-        self.reports.add(&hazard);
+        let replay = self.config.replay(self.engine.schedule());
+        self.reports.add(&hazard, &replay);
         if hazard.kind.severity() == Severity::Hazard {
             match self.config.on_hazard {
                 OnHazard::Report | OnHazard::Collect => (),

@@ -459,6 +459,19 @@ const PROGRAMS: &[Program] = &[
             ok(sys::cuMemFreeAsync(x, s));
         }
     }, "1 901 true", &["H23"]),
+    // R66: an event that was last recorded in a capture which is gone cannot be waited for.
+    mistake("an_event_of_a_capture_that_is_gone", |cuda| {
+        let (s, other, e) = (cuda.stream(), cuda.stream(), cuda.event());
+        let mut graph = ptr::null_mut();
+        // SAFETY: the out-pointer is valid and the handles live.
+        unsafe {
+            ok(sys::cuStreamBeginCapture_v2(s, sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED));
+            record(e, s);
+            ok(sys::cuStreamEndCapture(s, &mut graph));
+            ok(sys::cuGraphDestroy(graph));
+            println!("{}", sys::cuStreamWaitEvent(other, e, 0) as u32);
+        }
+    }, "1", &["H23"]),
     // R70: the primary context counts its users; R73: a destroyed context that is still current.
     always("the_primary_context_counts_its_users", |cuda| {
         let (mut flags, mut active, mut context) = (0, 0, ptr::null_mut());

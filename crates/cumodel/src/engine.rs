@@ -927,6 +927,11 @@ impl<E: Clone> Engine<E> {
         }
     }
 
+    /// What decides the order; of a search, the schedule of the present run.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
     /// The search of the schedule `explore`.
     pub fn explorer(&mut self) -> Option<&mut Explorer> {
         match &mut self.schedule {

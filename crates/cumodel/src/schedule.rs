@@ -26,7 +26,7 @@ pub enum Schedule {
         /// The generator's state.
         rng: fastrand::Rng,
     },
-    /// Every order that can make a difference, one after the other, over repeated runs of the program.
+    /// Every order that can make a difference, one after the other, over repeated runs of the program; or one of them.
     Explore(Explorer),
 }
 
@@ -70,14 +70,18 @@ impl fmt::Display for Schedule {
             Schedule::Eager => f.write_str("eager"),
             Schedule::Fifo => f.write_str("fifo"),
             Schedule::Random { seed, .. } => write!(f, "random:{seed}"),
-            Schedule::Explore(_) => f.write_str("explore"),
+            Schedule::Explore(explorer) => {
+                let name = explorer.to_string();
+                let colon = if name.is_empty() { "" } else { ":" };
+                write!(f, "explore{colon}{name}")
+            }
         }
     }
 }
 
 /// A schedule that does not exist.
 #[derive(Debug, thiserror::Error)]
-#[error("\"{0}\" is no schedule; the schedules are last, eager, fifo, random:SEED with a number for SEED, and explore")]
+#[error("\"{0}\" is no schedule; the schedules are last, eager, fifo, random:SEED with a number for SEED, explore, and explore:RUN with the RUN of a report")]
 pub struct ScheduleError(String);
 
 impl FromStr for Schedule {
@@ -89,11 +93,12 @@ impl FromStr for Schedule {
             "eager" => Ok(Schedule::Eager),
             "fifo" => Ok(Schedule::Fifo),
             "explore" => Ok(Schedule::Explore(Explorer::default())),
-            _ => text
-                .strip_prefix("random:")
-                .and_then(|seed| seed.parse().ok())
-                .map(Schedule::random)
-                .ok_or_else(|| ScheduleError(text.to_owned())),
+            _ => match text.split_once(':') {
+                Some(("random", seed)) => seed.parse().ok().map(Schedule::random),
+                Some(("explore", run)) => run.parse().ok().map(Schedule::Explore),
+                _ => None,
+            }
+            .ok_or_else(|| ScheduleError(text.to_owned())),
         }
     }
 }
@@ -104,7 +109,14 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_others_are_refused() {
-        for name in ["last", "eager", "fifo", "random:7", "explore"] {
+        for name in [
+            "last",
+            "eager",
+            "fifo",
+            "random:7",
+            "explore",
+            "explore:3.5/1.0.2",
+        ] {
             assert_eq!(
                 name.parse::<Schedule>()
                     .map(|s| s.to_string())
@@ -113,7 +125,16 @@ mod tests {
                 Some(name)
             );
         }
-        for name in ["", "LAST", "random", "random:", "random:x", "random:-1"] {
+        for name in [
+            "",
+            "LAST",
+            "random",
+            "random:",
+            "random:x",
+            "random:-1",
+            "explore:",
+            "explore:3",
+        ] {
             assert!(name.parse::<Schedule>().is_err(), "{name}");
         }
     }

@@ -12,9 +12,17 @@ use crate::lease::Lease;
 /// A fixed number of pinned buffers of one length, allocated once.
 ///
 /// Clones share the buffers. They are freed with the last clone and the last [`Lease`], after their last copies.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Pool<T> {
     shared: Arc<Shared<T>>,
+}
+
+impl<T> Clone for Pool<T> {
+    fn clone(&self) -> Self {
+        Pool {
+            shared: self.shared.clone(),
+        }
+    }
 }
 
 #[derive(Debug)]

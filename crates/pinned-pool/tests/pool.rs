@@ -243,7 +243,10 @@ fn a_pool_dropped_in_flight_waits_before_it_frees() {
 fn a_lease_outlives_its_pool() {
     in_every_order(|ctx| {
         let stream = ctx.default_stream();
-        let mut lease = Pool::<u32>::new(ctx, 1, LEN)?.acquire()?;
+        let pool = Pool::<u32>::new(ctx, 1, LEN)?;
+        let mut lease = pool.clone().acquire()?;
+        assert_eq!(pool.lent(), 1);
+        drop(pool);
         let source = device(&stream, 7)?;
         lease.download(&stream, &source)?;
         let elsewhere = thread::spawn(move || lease.as_slice().map(<[u32]>::to_vec));

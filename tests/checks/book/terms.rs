@@ -41,10 +41,6 @@ pub const UNLINKED: &[&str] = &[
     "slow-copy/allocator-decides.md",
     "slow-copy/first-touch-places.md",
     "slow-copy/page-size.md",
-    "synchronize/graphs-repeat-addresses.md",
-    "synchronize/host-functions.md",
-    "synchronize/streams-do-not-order.md",
-    "synchronize/what-cudarc-protects.md",
 ];
 
 /// Terms that a page uses in its sentences, and links to nowhere; `unlinked` lists pages that are excused.

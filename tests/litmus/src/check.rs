@@ -22,6 +22,8 @@ pub const RUNS: usize = 1000;
 pub const SEEDS: u64 = 50;
 /// Seeds that are run again.
 const REPLAYED_SEEDS: u64 = 10;
+/// Schedules of an exploration that are run again.
+const REPLAYED_SCHEDULES: usize = 10;
 /// A small program has far fewer schedules; more means that the exploration does not end.
 const MOST_SCHEDULES: usize = 100_000;
 
@@ -107,24 +109,25 @@ impl Explored {
     }
 }
 
+/// One run for each schedule that can make a difference.
 fn explore(
     model: Model,
     settings: &Settings,
     program: fn(&mut Lab) -> Outcome,
-) -> Result<BTreeSet<Outcome>> {
+) -> Result<Vec<Run>> {
     model.configure(settings)?;
-    let mut outcomes = BTreeSet::new();
+    let mut runs = Vec::new();
     for _ in 0..MOST_SCHEDULES {
-        outcomes.insert(
-            run_as_configured(model, program)
-                .context("under explore")?
-                .outcome,
-        );
+        runs.push(run_as_configured(model, program).context("under explore")?);
         if !model.explore_next() {
-            return Ok(outcomes);
+            return Ok(runs);
         }
     }
     bail!("{MOST_SCHEDULES} schedules and no end")
+}
+
+fn outcomes(runs: Vec<Run>) -> BTreeSet<Outcome> {
+    runs.into_iter().map(|run| run.outcome).collect()
 }
 
 /// Runs a litmus test under all schedules.
@@ -134,8 +137,8 @@ fn explore(
 pub fn explored(model: Model, litmus: &Litmus) -> Result<Explored> {
     let settings = Settings::schedule("explore");
     Ok(Explored {
-        staged: explore(model, &settings, litmus.run)?,
-        direct: explore(model, &settings.direct(), litmus.run)?,
+        staged: outcomes(explore(model, &settings, litmus.run)?),
+        direct: outcomes(explore(model, &settings.direct(), litmus.run)?),
     })
 }
 
@@ -259,13 +262,24 @@ pub fn replays(model: Model, litmus: &Litmus) -> Result<()> {
         let first = run(model, &settings, litmus.run)?;
         let again = run(model, &settings, litmus.run)?;
         same_run(&first, &again).with_context(|| format!("{} again", settings.schedule))?;
-        if let Some(report) = first.reports.first() {
-            model.configure_as_replayed(&report.replay)?;
-            let replayed = run_as_configured(model, litmus.run)?;
-            same_run(&first, &replayed).with_context(|| format!("replaying {}", report.replay))?;
-        }
+        replayed(model, litmus, &first)?;
+    }
+    let explored = explore(model, &Settings::schedule("explore"), litmus.run)?;
+    let reported = explored.iter().filter(|run| !run.reports.is_empty());
+    for run in reported.take(REPLAYED_SCHEDULES) {
+        replayed(model, litmus, run)?;
     }
     Ok(())
+}
+
+/// The variables of the first report repeat the run, if there is a report.
+fn replayed(model: Model, litmus: &Litmus, first: &Run) -> Result<()> {
+    let Some(report) = first.reports.first() else {
+        return Ok(());
+    };
+    model.configure_as_replayed(&report.replay)?;
+    let again = run_as_configured(model, litmus.run)?;
+    same_run(first, &again).with_context(|| format!("replaying {}", report.replay))
 }
 
 /// Two runs came to the same.

@@ -362,6 +362,10 @@ impl Call {
         self.copy_places(&to, &from, bytes, stream)
     }
 
+    /// Enqueues a copy between two places.
+    ///
+    /// Between two places of the host it is complete when this returns (R24); staged into pageable memory it has then
+    /// run, but no manual promises that, so nothing is ordered after it (R21).
     fn copy_places(
         &mut self,
         to: &Place,
@@ -399,14 +403,11 @@ impl Call {
         let op = self.submit(stream, what, list, effect, visibility)?;
         let target = op.map_or_else(Vec::new, |op| self.state.engine.op_target(op));
         if finish_now {
-            // R21: the copy is complete when the call returns, but no manual promises it: it has run, and is still not
-            // ordered before anything that follows.
             if let Some(op) = op {
                 self.state.expect_a_wait_for(op);
             }
             settle(&mut self.state, &target)?;
             if between_hosts {
-                // R24: between two places of the host the call is fully synchronous.
                 self.state.host_waited(&target);
             }
         }

@@ -86,7 +86,7 @@ pub unsafe extern "C" fn cuMemFree_v2(address: u64) -> u32 {
     })
 }
 
-/// Frees device memory in stream order (R45).
+/// Frees device memory in stream order (R45); memory from outside of a capture cannot be freed in it (R65).
 #[no_mangle]
 pub unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: Handle) -> u32 {
     call("cuMemFreeAsync", |call| {
@@ -95,7 +95,7 @@ pub unsafe extern "C" fn cuMemFreeAsync(address: u64, stream: Handle) -> u32 {
         let region = call.allocation(address, "device", fits)?;
         if call.state.graphs.status(id).is_some() {
             call.state.graphs.invalidate_stream(id);
-            let why = "memory from outside of the capture cannot be freed in it (R65)";
+            let why = "memory from outside of the capture cannot be freed in it";
             return Err(call.violate(Code::InvalidValue, why));
         }
         let access = Access {

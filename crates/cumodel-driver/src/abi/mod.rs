@@ -229,7 +229,7 @@ impl Call {
         Ok(Owner { device, context })
     }
 
-    /// The stream that a handle names.
+    /// The stream that a handle names; a default stream is that of the current context (R72).
     fn stream(&mut self, handle: Handle) -> Result<StreamId, Code> {
         match handle {
             NULL_STREAM | LEGACY_STREAM => {

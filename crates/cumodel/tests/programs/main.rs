@@ -205,6 +205,7 @@ fn legal_programs_have_one_outcome_and_no_hazard_under_every_schedule() {
     assert!(all_orders > PROGRAMS / 2);
 }
 
+// R33: under exploration a copy that races happens in two halves, and both agree on what that can give.
 #[test]
 fn any_program_races_where_the_interpreter_says_so() {
     let (mut runs, mut racy) = (0, 0);

@@ -7,7 +7,7 @@ use svg::node::element::{Description, Line, Path, Rectangle, Style, Text, Title,
 
 use super::data::{range, Copy, Numbers};
 
-const WIDTH: f64 = 460.0;
+const WIDTH: f64 = 400.0;
 const LINE: f64 = 18.0;
 
 const STYLE: &str = "\
@@ -34,7 +34,7 @@ fn figure(id: &str, title: &str, description: &str, height: f64) -> SVG {
         .set("viewBox", (0, 0, WIDTH, height))
         .set(
             "style",
-            "display: block; width: 100%; max-width: 620px; margin: 1.6rem auto",
+            "display: block; width: 100%; max-width: 560px; margin: 1.6rem auto",
         )
         .add(Title::new(title).set("id", format!("figure-{id}-title")))
         .add(
@@ -186,7 +186,7 @@ pub fn page_bound(numbers: &Numbers) -> String {
     for (page_kib, name, at) in [
         (4, "4 KiB pages", 300.0),
         (64, "64 KiB pages", 6_000.0),
-        (2048, "2 MiB pages", 3_500.0),
+        (2048, "2 MiB pages", 2_500.0),
     ] {
         // The line leaves the picture at its upper and its lower edge.
         let from = fastest.max(f64::from(page_kib) * 1024.0 / highest);
