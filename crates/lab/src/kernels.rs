@@ -32,14 +32,15 @@ macro_rules! kernels {
                 /// # Errors
                 /// When the driver refuses its PTX.
                 pub fn load(ctx: &Arc<CudaContext>) -> Result<$name> {
-                    let ptx = include_str!(concat!("../kernels/", $file, ".ptx"));
-                    load(ctx, $file, ptx).map($name)
+                    load(ctx, $file).map($name)
                 }
             }
         )*
 
-        /// The names of the kernels: for each there is `kernels/<name>.cu` and `kernels/<name>.ptx`.
-        pub const NAMES: &[&str] = &[$($file,)*];
+        /// The kernels by name, each with its PTX; `kernels/<name>.cu` and `kernels/<name>.ptx` are the files.
+        pub const ALL: &[(&str, &str)] = &[
+            $(($file, include_str!(concat!("../kernels/", $file, ".ptx"))),)*
+        ];
     };
 }
 
@@ -255,7 +256,15 @@ impl Checksum {
     }
 }
 
-fn load(ctx: &Arc<CudaContext>, name: &str, ptx: &str) -> Result<CudaFunction> {
+/// The PTX of a kernel of this module, compiled for compute_80.
+pub fn ptx(name: &str) -> Option<&'static str> {
+    ALL.iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, ptx)| *ptx)
+}
+
+fn load(ctx: &Arc<CudaContext>, name: &str) -> Result<CudaFunction> {
+    let ptx = ptx(name).with_context(|| format!("there is no kernel {name}"))?;
     let module = ctx
         .load_module(Ptx::from_src(ptx))
         .with_context(|| format!("loading the kernel {name}"))?;

@@ -329,10 +329,12 @@ impl<'l, 'a> Scope<'l, 'a> {
                 let reg = self.constant(Constant::Bits(crate::types::truncate(value, bits)));
                 Ok((reg, bits))
             }
-            Operand::Single(value) if bits == 32 => {
+            Operand::Single(value) if matches!(ty, Type::F32 | Type::B32) => {
                 Ok((self.constant(Constant::Bits(u64::from(value))), 32))
             }
-            Operand::Double(value) if bits == 64 => Ok((self.constant(Constant::Bits(value)), 64)),
+            Operand::Double(value) if matches!(ty, Type::F64 | Type::B64) => {
+                Ok((self.constant(Constant::Bits(value)), 64))
+            }
             // Decimal fractions are doubles that take the type of the instruction.
             Operand::Double(value) if ty == Type::F32 => {
                 let value = f64::from_bits(value) as f32;
