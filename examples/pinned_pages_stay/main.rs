@@ -1,15 +1,18 @@
 //! Linux moves locked pages as it moves all others; pages that it has pinned it leaves alone.
 //! hazard: none
+//! stdout: of the machine
 
 use std::io;
 
 use anyhow::{bail, ensure, Context, Result};
-use lab::{aligned, huge_page_size, page_frames, LinuxPin, Pageable, VmStat};
+use lab::{
+    aligned, huge_page_size, locked_bytes, page_frames, pinned_bytes, LinuxPin, Pageable, VmStat,
+};
 
 fn main() -> Result<()> {
     lab::announce()?;
     let huge = huge_page_size().unwrap_or_else(|| lab::waive("this Linux has no huge pages"));
-    for kept in ["touched", "locked", "pinned"] {
+    for kept in ["touched", "locked", "locked on fault", "pinned"] {
         let mut mapping = Pageable::<u8>::untouched(2 * huge)?;
         // Base pages, because the advice against huge ones still holds.
         let buffer = aligned(&mut mapping, huge).context("the mapping holds a huge page")?;
@@ -17,23 +20,29 @@ fn main() -> Result<()> {
         let counters = VmStat::now()?;
 
         // ANCHOR: idea
-        // Locked: the pages stay in memory. Pinned: Linux also promises whoever writes to
-        // the frames directly, here an io_uring, that each page stays in its frame.
-        let _lock = (kept == "locked").then(|| lock(buffer)).transpose()?;
+        // Locked: the pages stay in memory. Pinned: Linux also promises whoever writes to the
+        // frames directly, here an io_uring, that each page stays in its frame.
+        let charged = [locked_bytes()?, pinned_bytes()?];
+        match kept {
+            "locked" => lock(buffer, 0),
+            "locked on fault" => lock(buffer, libc::MLOCK_ONFAULT),
+            _ => {}
+        }
         let _pin = (kept == "pinned").then(|| pin(buffer));
+        let locked = (locked_bytes()? - charged[0]) >> 10;
+        let pinned = (pinned_bytes()? - charged[1]) >> 10;
 
-        // Linux gathers base pages into a huge page by copying them into other frames. It
-        // does so by itself where huge pages are allowed; here it is asked to.
+        // Linux gathers base pages into a huge page by copying them into other frames. It does so
+        // by itself where huge pages are allowed; here it is asked to.
         let before = page_frames(buffer)?;
         let gathered = gather_into_a_huge_page(buffer)?;
         let after = page_frames(buffer)?;
         let elsewhere = before.iter().zip(&after).filter(|(a, b)| a != b).count();
 
-        println!(
-            "{kept}: gathered {}, contents unchanged {}",
-            yes_or_no(gathered),
-            yes_or_no(buffer.iter().all(|&byte| byte == 7)),
-        );
+        println!("{kept}: VmLck +{locked} KiB, VmPin +{pinned} KiB");
+        println!("    gathered into a huge page: {}", yes_or_no(gathered));
+        let unchanged = buffer.iter().all(|&byte| byte == 7);
+        println!("    contents unchanged: {}", yes_or_no(unchanged));
         // ANCHOR_END: idea
 
         // Frame numbers are shown to root only; everybody else is shown zeros.
@@ -55,12 +64,15 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Keeps the pages in memory for as long as the result lives.
-fn lock(buffer: &[u8]) -> Result<()> {
-    // SAFETY: the range is the buffer. Unmapping it ends the lock.
-    match unsafe { libc::mlock(buffer.as_ptr().cast(), buffer.len()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()).context("locking: see `ulimit -l`"),
+/// Keeps the pages in memory until the buffer is unmapped.
+fn lock(buffer: &[u8], flags: u32) {
+    // SAFETY: the range is the buffer, and locking it changes nothing that the program sees.
+    if unsafe { libc::mlock2(buffer.as_ptr().cast(), buffer.len(), flags) } != 0 {
+        let error = io::Error::last_os_error();
+        lab::waive(&format!(
+            "mlock2 of {} bytes: {error}; see `ulimit -l`",
+            buffer.len()
+        ));
     }
 }
 

@@ -32,8 +32,8 @@ fn main() -> anyhow::Result<()> {
     println!("copies over: {}", lab::verdict(over, 1));
     gate.open();
     // No manual says that this waits.
-    // SAFETY: the range was registered with this start. The copy under way is the mistake that this shows; the memory
-    // itself stays mapped until that copy is over.
+    // SAFETY: the range was registered with this start. The copy under way is the mistake that this
+    // shows; the memory itself stays mapped until that copy is over.
     unsafe { sys::cuMemHostUnregister(start) }.result()?;
     // ANCHOR_END: idea
 
