@@ -11,6 +11,11 @@ use lab::kernels::FillPattern;
 const LEN: usize = 16 << 10;
 const BLOCKS: u32 = 4;
 
+/// The first value of a block; each block counts up from its own.
+fn first(number: u32) -> u32 {
+    1_000_000 * number
+}
+
 // ANCHOR: idea
 /// Room for one block in pinned memory, and what its two streams tell each other about it.
 struct Slot {
@@ -50,9 +55,9 @@ fn main() -> Result<()> {
     let compute = FillPattern::load(&ctx)?;
     let mut blocks = Vec::new();
     let mut restored = Vec::new();
-    for value in 1..=BLOCKS {
+    for number in 1..=BLOCKS {
         let mut block = out.alloc_zeros::<u32>(LEN)?;
-        compute.launch(&out, &mut block, value, 0)?;
+        compute.launch(&out, &mut block, first(number), 1)?;
         blocks.push(block);
         restored.push(back.alloc_zeros::<u32>(LEN)?);
     }
@@ -78,13 +83,17 @@ fn main() -> Result<()> {
     out.synchronize()?;
     back.synchronize()?;
 
-    for (value, block) in (1..).zip(&restored) {
+    for (number, block) in (1..).zip(&restored) {
         let values = back.clone_dtoh(block)?;
         back.synchronize()?;
-        println!(
-            "block {value}: {}",
-            lab::verdict(lab::probe(&values), value)
-        );
+        let right = (first(number)..).take(LEN);
+        let differ = values
+            .iter()
+            .zip(right)
+            .filter(|(read, right)| *read != right)
+            .count();
+        let wrong = if differ == 0 { "" } else { ": WRONG" };
+        println!("block {number}: {differ} of {LEN} values differ{wrong}");
     }
     Ok(())
 }
