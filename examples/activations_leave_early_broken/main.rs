@@ -54,9 +54,9 @@ fn step(net: &mut Net, gpu: &Gpu, slots: &mut [Slot; 2], hosts: &mut [Host]) -> 
         gpu.compute.wait(&slot.copied)?; // device, write after read
         net.forward(layer, &before.device, &mut slot.device)?;
         slot.used.record(&gpu.compute)?;
-        // The last two stay: backward begins with them.
-        if layer + 2 < LAYERS {
-            save(&gpu.out, slot, &mut hosts[layer])?;
+        // The last two stay, and have no host buffer: backward begins with them.
+        if let Some(host) = hosts.get_mut(layer) {
+            save(&gpu.out, slot, host)?;
         }
     }
     gpu.out.synchronize()?;
@@ -77,7 +77,7 @@ fn step(net: &mut Net, gpu: &Gpu, slots: &mut [Slot; 2], hosts: &mut [Host]) -> 
 /// The slot of the layer before, and that of this layer.
 fn turn(slots: &mut [Slot; 2], layer: usize) -> (&Slot, &mut Slot) {
     let [even, odd] = slots;
-    if layer % 2 == 0 {
+    if layer.is_multiple_of(2) {
         (odd, even)
     } else {
         (even, odd)
