@@ -108,14 +108,17 @@ impl Net {
         };
         let matrix = |layer| {
             let values: Vec<f32> = (0..WIDTH * WIDTH).map(|at| value(layer, at)).collect();
-            compute.clone_htod(&values)
+            let matrix = compute.clone_htod(&values)?;
+            // The source is pageable, and must outlive its copy.
+            compute.synchronize()?;
+            Ok(matrix)
         };
         Ok(Net {
             compute: compute.clone(),
             matvec: Matvec::load(ctx)?,
             relu: Relu::load(ctx)?,
             relu_backward: ReluBackward::load(ctx)?,
-            matrices: (0..LAYERS).map(matrix).collect::<Result<_, _>>()?,
+            matrices: (0..LAYERS).map(matrix).collect::<Result<_>>()?,
             input: compute.alloc_zeros(WIDTH)?,
             product: compute.alloc_zeros(WIDTH)?,
             gradient: compute.alloc_zeros(WIDTH)?,
@@ -127,7 +130,7 @@ impl Net {
         let value = |at| ((37 * at + 11 * step) % 17) as f32 / 8.0 - 1.0;
         let values: Vec<f32> = (0..WIDTH).map(value).collect();
         self.compute.memcpy_htod(&values, &mut self.input)?;
-        // The source is pageable, and must outlive its copy.
+        // As above.
         Ok(self.compute.synchronize()?)
     }
 
