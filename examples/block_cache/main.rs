@@ -5,10 +5,16 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, PinnedHostSlice};
+use lab::kernels::FillPattern;
 
 /// 64 KiB of values a block.
 const LEN: usize = 16 << 10;
 const BLOCKS: u32 = 4;
+
+/// The first value of a block; each block counts up from its own.
+fn first(number: u32) -> u32 {
+    1_000_000 * number
+}
 
 // ANCHOR: idea
 /// Room for one block in pinned memory, and what its two streams tell each other about it.
@@ -21,7 +27,8 @@ struct Slot {
 impl Slot {
     /// Queues a copy of `block` into the slot.
     fn store(&mut self, out: &Arc<CudaStream>, block: &CudaSlice<u32>) -> Result<()> {
-        // Barrier 1: the last load from this slot has read it. Without one, there is nothing to wait for.
+        // Barrier 1: the last load from this slot has read it. Without one, there is nothing to
+        // wait for.
         out.wait(&self.loaded)?;
         out.memcpy_dtoh(block, &mut self.values)?;
         Ok(self.stored.record(out)?)
@@ -29,8 +36,8 @@ impl Slot {
 
     /// Queues a copy of the slot into `block`.
     fn load(&self, back: &Arc<CudaStream>, block: &mut CudaSlice<u32>) -> Result<()> {
-        // Barrier 2: the store has written the slot. It belongs in here, and not into the callers: one of them would
-        // forget it.
+        // Barrier 2: the store has written the slot. It belongs in here, and not into the callers:
+        // one of them would forget it.
         back.wait(&self.stored)?;
         back.memcpy_htod(&self.values, block)?;
         Ok(self.loaded.record(back)?)
@@ -41,15 +48,16 @@ impl Slot {
 fn main() -> Result<()> {
     lab::announce()?;
     let ctx = CudaContext::new(0)?;
-    // SAFETY: the events order everything. cudarc would insert waits of its own, and this listing is about the waits
-    // that a program needs.
+    // SAFETY: the events order everything. cudarc would insert waits of its own, and this listing
+    // is about the waits that a program needs.
     unsafe { ctx.disable_event_tracking() };
     let (out, back) = (ctx.new_stream()?, ctx.new_stream()?);
+    let compute = FillPattern::load(&ctx)?;
     let mut blocks = Vec::new();
     let mut restored = Vec::new();
-    for value in 1..=BLOCKS {
+    for number in 1..=BLOCKS {
         let mut block = out.alloc_zeros::<u32>(LEN)?;
-        lab::fill(&out, &mut block, value)?;
+        compute.launch(&out, &mut block, first(number), 1)?;
         blocks.push(block);
         restored.push(back.alloc_zeros::<u32>(LEN)?);
     }
@@ -75,13 +83,17 @@ fn main() -> Result<()> {
     out.synchronize()?;
     back.synchronize()?;
 
-    for (value, block) in (1..).zip(&restored) {
+    for (number, block) in (1..).zip(&restored) {
         let values = back.clone_dtoh(block)?;
         back.synchronize()?;
-        println!(
-            "block {value}: {}",
-            lab::verdict(lab::probe(&values), value)
-        );
+        let right = (first(number)..).take(LEN);
+        let differ = values
+            .iter()
+            .zip(right)
+            .filter(|(read, right)| *read != right)
+            .count();
+        let wrong = if differ == 0 { "" } else { ": WRONG" };
+        println!("block {number}: {differ} of {LEN} values differ{wrong}");
     }
     Ok(())
 }

@@ -5,10 +5,16 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, PinnedHostSlice};
+use lab::kernels::FillPattern;
 
 /// 64 KiB of values a block.
 const LEN: usize = 16 << 10;
 const BLOCKS: u32 = 4;
+
+/// The first value of a block; each block counts up from its own.
+fn first(number: u32) -> u32 {
+    1_000_000 * number
+}
 
 // ANCHOR: idea
 /// Room for one block in pinned memory, and what its two streams tell each other about it.
@@ -21,7 +27,8 @@ struct Slot {
 impl Slot {
     /// Queues a copy of `block` into the slot.
     fn store(&mut self, out: &Arc<CudaStream>, block: &CudaSlice<u32>) -> Result<()> {
-        // Barrier 1: the last load from this slot has read it. Without one, there is nothing to wait for.
+        // Barrier 1: the last load from this slot has read it. Without one, there is nothing to
+        // wait for.
         out.wait(&self.loaded)?;
         out.memcpy_dtoh(block, &mut self.values)?;
         Ok(self.stored.record(out)?)
@@ -39,15 +46,16 @@ impl Slot {
 fn main() -> Result<()> {
     lab::announce()?;
     let ctx = CudaContext::new(0)?;
-    // SAFETY: the copies are waited for before anything is read or freed. What the slots hold meanwhile is the point:
-    // cudarc would insert the wait that is missing.
+    // SAFETY: the copies are waited for before anything is read or freed. What the slots hold
+    // meanwhile is the point: cudarc would insert the wait that is missing.
     unsafe { ctx.disable_event_tracking() };
     let (out, back) = (ctx.new_stream()?, ctx.new_stream()?);
+    let compute = FillPattern::load(&ctx)?;
     let mut blocks = Vec::new();
     let mut restored = Vec::new();
-    for value in 1..=BLOCKS {
+    for number in 1..=BLOCKS {
         let mut block = out.alloc_zeros::<u32>(LEN)?;
-        lab::fill(&out, &mut block, value)?;
+        compute.launch(&out, &mut block, first(number), 1)?;
         blocks.push(block);
         restored.push(back.alloc_zeros::<u32>(LEN)?);
     }
@@ -75,13 +83,17 @@ fn main() -> Result<()> {
     gate.open();
     out.synchronize()?;
 
-    for (value, block) in (1..).zip(&restored) {
+    for (number, block) in (1..).zip(&restored) {
         let values = back.clone_dtoh(block)?;
         back.synchronize()?;
-        println!(
-            "block {value}: {}",
-            lab::verdict(lab::probe(&values), value)
-        );
+        let right = (first(number)..).take(LEN);
+        let differ = values
+            .iter()
+            .zip(right)
+            .filter(|(read, right)| *read != right)
+            .count();
+        let wrong = if differ == 0 { "" } else { ": WRONG" };
+        println!("block {number}: {differ} of {LEN} values differ{wrong}");
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, HostSlice, PinnedHostSlice};
+use lab::kernels::FillPattern;
 use lab::{Faults, Pageable};
 
 /// 256 KiB of values a layer.
@@ -44,13 +45,14 @@ struct Slot {
 // ANCHOR: idea
 /// One stream, and a wait behind each copy: compute stands still meanwhile.
 fn one_by_one<'a, H: HostSlice<u32> + ?Sized + 'a>(
+    kernel: &FillPattern,
     stream: &Arc<CudaStream>,
     device: &mut CudaSlice<u32>,
     hosts: impl Iterator<Item = &'a mut H>,
     count: &mut Count,
 ) -> Result<()> {
     for (layer, host) in (1..).zip(hosts) {
-        lab::fill(stream, device, layer)?;
+        kernel.launch(stream, device, layer, 0)?;
         stream.memcpy_dtoh(device, host)?;
         count.queue();
         count.wait(stream)?;
@@ -60,6 +62,7 @@ fn one_by_one<'a, H: HostSlice<u32> + ?Sized + 'a>(
 
 /// A stream of its own for the copies, two device buffers, both barriers, and one wait in a step.
 fn overlapped(
+    kernel: &FillPattern,
     (compute, copy): (&Arc<CudaStream>, &Arc<CudaStream>),
     slots: &mut [Slot; 2],
     hosts: &mut [PinnedHostSlice<u32>],
@@ -68,7 +71,7 @@ fn overlapped(
     for (layer, host) in (1..).zip(hosts) {
         let slot = &mut slots[layer as usize % 2];
         compute.wait(&slot.copied)?;
-        lab::fill(compute, &mut slot.device, layer)?;
+        kernel.launch(compute, &mut slot.device, layer, 0)?;
         slot.computed.record(compute)?;
         copy.wait(&slot.computed)?;
         copy.memcpy_dtoh(&slot.device, host)?;
@@ -82,9 +85,11 @@ fn overlapped(
 fn main() -> Result<()> {
     lab::announce()?;
     let ctx = CudaContext::new(0)?;
-    // SAFETY: the events and waits order everything; the listing counts them, and cudarc's own would stay uncounted.
+    // SAFETY: the events and waits order everything; the listing counts them, and cudarc's own
+    // would stay uncounted.
     unsafe { ctx.disable_event_tracking() };
     let (compute, copy) = (ctx.new_stream()?, ctx.new_stream()?);
+    let kernel = FillPattern::load(&ctx)?;
     let slot = || -> Result<Slot> {
         Ok(Slot {
             device: compute.alloc_zeros(LEN)?,
@@ -102,7 +107,8 @@ fn main() -> Result<()> {
         lab::poison(host.as_mut_slice()?);
         pinned.push(host);
     }
-    // The driver's own first faults must not be counted, so it copies something beforehand, each way.
+    // The driver's own first faults must not be counted, so it launches and copies beforehand.
+    kernel.launch(&compute, &mut slots[0].device, 0, 0)?;
     compute.memcpy_dtoh(&slots[0].device, &mut *pageable[0])?;
     copy.join(&compute)?;
     for host in &mut pinned {
@@ -114,17 +120,23 @@ fn main() -> Result<()> {
         let fresh = (0..LAYERS).map(|_| Pageable::<u32>::untouched(LEN));
         let mut fresh = fresh.collect::<Result<Vec<_>>>()?;
         let hosts = fresh.iter_mut().map(|host| &mut **host);
-        one_by_one(&compute, &mut slots[0].device, hosts, count)
+        one_by_one(&kernel, &compute, &mut slots[0].device, hosts, count)
     })?;
     print("reused pageable, one by one", |count| {
         let hosts = pageable.iter_mut().map(|host| &mut **host);
-        one_by_one(&compute, &mut slots[0].device, hosts, count)
+        one_by_one(&kernel, &compute, &mut slots[0].device, hosts, count)
     })?;
     print("reused pinned, one by one", |count| {
-        one_by_one(&compute, &mut slots[0].device, pinned.iter_mut(), count)
+        one_by_one(
+            &kernel,
+            &compute,
+            &mut slots[0].device,
+            pinned.iter_mut(),
+            count,
+        )
     })?;
     print("reused pinned, overlapped", |count| {
-        overlapped((&compute, &copy), &mut slots, &mut pinned, count)
+        overlapped(&kernel, (&compute, &copy), &mut slots, &mut pinned, count)
     })?;
 
     for (layer, host) in (1..).zip(&pinned) {

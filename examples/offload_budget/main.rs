@@ -3,6 +3,7 @@
 
 use anyhow::Result;
 use cudarc::driver::{CudaContext, CudaSlice};
+use lab::kernels::FillPattern;
 use pinned_pool::{Lease, Pool};
 
 /// 64 KiB of values a layer.
@@ -25,6 +26,8 @@ fn main() -> Result<()> {
     unsafe { ctx.disable_event_tracking() };
     let (compute, copy) = (ctx.new_stream()?, ctx.new_stream()?);
 
+    let kernel = FillPattern::load(&ctx)?;
+
     // ANCHOR: idea
     let pool = Pool::<u32>::new(&ctx, BUDGET, LEN)?;
 
@@ -32,8 +35,9 @@ fn main() -> Result<()> {
         let mut saved = Vec::new();
         for layer in 1..=LAYERS {
             let mut activation = compute.alloc_zeros::<u32>(LEN)?;
-            lab::fill(&compute, &mut activation, 10 * step + layer)?;
-            // The budget, asked before anything is queued. With a buffer left, `acquire` waits for its last copy at most.
+            kernel.launch(&compute, &mut activation, 10 * step + layer, 0)?;
+            // The budget, asked before anything is queued. With a buffer left, `acquire` waits for
+            // its last copy at most.
             if pool.lent() == pool.buffers() {
                 saved.push(Saved::OnTheDevice(activation));
                 continue;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, PinnedHostSlice};
+use lab::kernels::Checksum;
 
-/// 4 MiB of values.
-const LEN: usize = 1 << 20;
+/// 64 KiB of values.
+const LEN: usize = 16 << 10;
 
 // ANCHOR: idea
 /// Pinned memory, and an event that is recorded behind the last copy that uses it.
@@ -54,8 +55,11 @@ fn main() -> Result<()> {
     let stream = ctx.default_stream();
     let mut first = stream.alloc_zeros::<u32>(LEN)?;
     let mut second = stream.alloc_zeros::<u32>(LEN)?;
+    // The kernel that uses what arrives: it adds all values.
+    let checksum = Checksum::load(&ctx)?;
+    let mut sum = stream.alloc_zeros::<u32>(1)?;
     // SAFETY: a copy has filled the memory before anything reads it.
-    let mut arrived = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
+    let mut result = unsafe { ctx.alloc_pinned_with_flags::<u32>(1, 0) }?;
     // SAFETY: `upload` fills the memory before anything reads it.
     let values = unsafe { ctx.alloc_pinned_with_flags::<u32>(LEN, 0) }?;
     // One block only, so that the second upload gets the block of the first.
@@ -67,9 +71,13 @@ fn main() -> Result<()> {
     upload(&mut pool, &stream, 1, &mut first)?;
     upload(&mut pool, &stream, 2, &mut second)?;
 
-    stream.memcpy_dtoh(&first, &mut arrived)?;
+    checksum.launch(&stream, &first, &mut sum)?;
+    stream.memcpy_dtoh(&sum, &mut result)?;
     stream.synchronize()?;
-    let read = lab::probe(arrived.as_slice()?);
-    println!("first upload: {}", lab::verdict(read, 1));
+    let read = lab::probe(result.as_slice()?);
+    println!(
+        "sum of the first upload: {}",
+        lab::verdict(read, LEN as u32)
+    );
     Ok(())
 }

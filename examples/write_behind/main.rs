@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use anyhow::Result;
 use cudarc::driver::CudaContext;
+use lab::kernels::FillPattern;
 use pinned_pool::{Lease, Pool};
 
 /// 64 KiB of values a result.
@@ -26,13 +27,16 @@ fn main() -> Result<()> {
     let stream = ctx.default_stream();
     let mut device = stream.alloc_zeros::<u32>(LEN)?;
 
+    let kernel = FillPattern::load(&ctx)?;
+
     // ANCHOR: idea
     let pool = Pool::<u32>::new(&ctx, 2, LEN)?;
     let mut on_their_way = VecDeque::new();
 
     for number in 1..=RESULTS {
-        lab::fill(&stream, &mut device, number)?;
-        // This is where the producer stands still. With a writer in a thread of its own it would stand in `acquire`.
+        kernel.launch(&stream, &mut device, number, 0)?;
+        // This is where the producer stands still. With a writer in a thread of its own it would
+        // stand in `acquire`.
         if pool.lent() == pool.buffers() {
             on_their_way.pop_front().map_or(Ok(()), write_out)?;
         }

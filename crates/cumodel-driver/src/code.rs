@@ -38,17 +38,25 @@ codes! {
     Deinitialized = 4, "CUDA_ERROR_DEINITIALIZED", "driver shutting down";
     NoDevice = 100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected";
     InvalidDevice = 101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
+    InvalidImage = 200, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid";
     InvalidContext = 201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context";
+    NoBinaryForGpu = 209, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device";
+    InvalidPtx = 218, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed";
+    FileNotFound = 301, "CUDA_ERROR_FILE_NOT_FOUND", "file not found";
     InvalidHandle = 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle";
     NotFound = 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found";
     NotReady = 600, "CUDA_ERROR_NOT_READY", "device not ready";
     IllegalAddress = 700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered";
+    LaunchOutOfResources = 701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch";
+    LaunchTimeout = 702, "CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated";
     ContextIsDestroyed = 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed";
     HostMemoryAlreadyRegistered = 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped";
     HostMemoryNotRegistered = 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "pointer does not correspond to a registered memory region";
     PeerAccessAlreadyEnabled = 704, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled";
     PeerAccessNotEnabled = 705, "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED", "peer access has not been enabled";
     Assert = 710, "CUDA_ERROR_ASSERT", "device-side assert triggered";
+    HardwareStackError = 714, "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error";
+    MisalignedAddress = 716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address";
     LaunchFailed = 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure";
     NotPermitted = 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted";
     NotSupported = 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported";
@@ -77,7 +85,12 @@ impl Code {
     pub fn is_sticky(self) -> bool {
         matches!(
             self,
-            Code::IllegalAddress | Code::Assert | Code::LaunchFailed
+            Code::IllegalAddress
+                | Code::LaunchTimeout
+                | Code::Assert
+                | Code::HardwareStackError
+                | Code::MisalignedAddress
+                | Code::LaunchFailed
         )
     }
 

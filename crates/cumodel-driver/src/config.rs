@@ -79,6 +79,8 @@ pub struct Config {
     pub device_memory: usize,
     /// Device attributes that are not those of the machine.
     pub attributes: BTreeMap<i32, i32>,
+    /// How many instructions, counted for each thread, a kernel may execute before it is taken for one that never ends.
+    pub kernel_budget: u64,
     /// Calls that are made to fail.
     pub fail: Vec<Fail>,
     /// Where to write everything that happens, as JSON lines.
@@ -98,6 +100,7 @@ impl Default for Config {
             devices: 1,
             device_memory: 16 << 30,
             attributes: BTreeMap::new(),
+            kernel_budget: KERNEL_BUDGET,
             fail: Vec::new(),
             trace: None,
             report: None,
@@ -105,8 +108,11 @@ impl Default for Config {
     }
 }
 
+/// A kernel of the listings executes some millions; this many take the model some ten seconds.
+const KERNEL_BUDGET: u64 = 4_000_000_000;
+
 /// The settings and the words that each accepts.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 10] = [
     "schedule",
     "pageable",
     "free",
@@ -115,6 +121,7 @@ const SETTINGS: [&str; 9] = [
     "devices",
     "device_memory",
     "attributes",
+    "kernel_budget",
     "fail",
 ];
 
@@ -187,6 +194,7 @@ impl Config {
             }
             "devices" => self.devices = number::<usize>(value)?.clamp(1, 64),
             "device_memory" => self.device_memory = number(value)?,
+            "kernel_budget" => self.kernel_budget = number(value)?,
             "attributes" => {
                 for pair in value.split(',') {
                     let (attribute, value) = pair

@@ -10,6 +10,9 @@
 //! | `run` | performs what the engine hands out; waits |
 //! | `host_function` | the thread that runs host functions, and the rescue of an idle program |
 //! | `memory` | what is allocated where, and what has been freed |
+//! | `module` | loaded modules and their functions |
+//! | `kernel` | what a launch is, and how it runs |
+//! | `kernel_memory` | the memory that a kernel can reach while it runs |
 //! | `graph` | stream capture and graphs |
 //! | `arena` | memory mapped twice: the program's view can be taken away, the engine's cannot |
 //! | `parking` | takes large pieces of memory away without touching each page |
@@ -27,7 +30,10 @@ mod config;
 mod graph;
 mod guard;
 mod host_function;
+mod kernel;
+mod kernel_memory;
 mod memory;
+mod module;
 mod parking;
 mod report;
 mod run;

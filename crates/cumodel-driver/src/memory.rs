@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cumodel::guard::Level;
-use cumodel::{Access, AccessKind, Engine, Region, Site, Space, StreamId, Target};
+use cumodel::{Access, AccessKind, Engine, Freed, Region, Site, Space, StreamId, Target};
 
 use crate::arena::{reserve_addresses, Arena};
 use crate::guard::{self, page_size};
@@ -42,7 +42,7 @@ pub struct Block {
 }
 
 /// A block whose stream-ordered free is enqueued.
-struct Freed {
+struct QueuedFree {
     reserved: Range<u64>,
     device: usize,
     /// The moment of the free.
@@ -70,7 +70,9 @@ pub struct Memory {
     parking: Range<usize>,
     blocks: BTreeMap<u64, Block>,
     /// By freeing stream, most recent last (R44).
-    freed: HashMap<StreamId, Vec<Freed>>,
+    freed: HashMap<StreamId, Vec<QueuedFree>>,
+    /// Blocks that a pending operation may still use, by their first address.
+    undecided: HashMap<u64, Range<u64>>,
     ended: VecDeque<Ended>,
     /// Bytes in use on each device.
     used: Vec<usize>,
@@ -88,6 +90,7 @@ impl Memory {
             parking: reserve_addresses(HOST_MEMORY)?,
             blocks: BTreeMap::new(),
             freed: HashMap::new(),
+            undecided: HashMap::new(),
             ended: VecDeque::new(),
             used: Vec::new(),
             limit: 0,
@@ -103,6 +106,7 @@ impl Memory {
         self.host.reset();
         guard::unwatch_all_registered();
         self.freed.clear();
+        self.undecided.clear();
         self.ended.clear();
         self.used = vec![0; devices];
         self.limit = limit;
@@ -231,8 +235,8 @@ impl Memory {
         self.blocks.get(&address)
     }
 
-    /// Frees an allocation at once; one that is `in_flight` is never handed out again.
-    pub fn free(&mut self, region: &Arc<Region>, in_flight: bool, call: &'static str, site: Site) {
+    /// Frees an allocation at once; it is handed out again only if it is known that nothing uses it any more.
+    pub fn free(&mut self, region: &Arc<Region>, freed: Freed, call: &'static str, site: Site) {
         self.note_end(region, call, site);
         let Some(block) = self.blocks.remove(&region.range.start) else {
             return;
@@ -251,8 +255,19 @@ impl Memory {
                 }
             }
         }
-        if !in_flight {
-            self.give_back(&block.reserved);
+        match freed {
+            Freed::Idle => self.give_back(&block.reserved),
+            Freed::Undecided => {
+                self.undecided.insert(block.reserved.start, block.reserved);
+            }
+            Freed::InFlight => (),
+        }
+    }
+
+    /// Nothing has used an allocation after its end, as has been found out since.
+    pub fn was_idle(&mut self, region: &Region) {
+        if let Some(reserved) = self.undecided.remove(&region.range.start) {
+            self.give_back(&reserved);
         }
     }
 
@@ -275,7 +290,7 @@ impl Memory {
     ) {
         self.note_end(region, call, site);
         if let Some(block) = self.blocks.remove(&region.range.start) {
-            self.freed.entry(stream).or_default().push(Freed {
+            self.freed.entry(stream).or_default().push(QueuedFree {
                 reserved: block.reserved,
                 device: block.device,
                 moment,
@@ -332,6 +347,50 @@ impl Memory {
         }
     }
 
+    /// The address by which the program knows a byte that it may have named by its device address.
+    pub fn program_address(&self, address: u64) -> u64 {
+        if self.alias.contains(&(address as usize)) {
+            address - self.alias.start as u64 + self.host.program_view().start as u64
+        } else {
+            address
+        }
+    }
+
+    /// Where the engine reads and writes the first byte of an allocation.
+    pub fn engine_address(&self, region: &Region) -> usize {
+        match region.space {
+            Space::Device => self.device.engine_address(region.range.start),
+            Space::Pinned | Space::Managed => self.host.engine_address(region.range.start),
+            Space::Registered => region.range.start as usize,
+        }
+    }
+
+    /// All addresses of the model's memory, by whatever name.
+    pub fn views(&self) -> Vec<Range<u64>> {
+        [
+            self.device.program_view(),
+            self.device.engine_view(),
+            self.host.program_view(),
+            self.host.engine_view(),
+            self.alias.clone(),
+            self.parking.clone(),
+        ]
+        .into_iter()
+        .map(|view| view.start as u64..view.end as u64)
+        .collect()
+    }
+
+    /// Writes what an allocation holds before its first use.
+    pub fn write(&self, region: &Region, bytes: &[u8]) {
+        let length = bytes
+            .len()
+            .min((region.range.end - region.range.start) as usize);
+        let to = self.engine_address(region) as *mut u8;
+        // SAFETY: the range lies in the engine's view of the allocation, which is always writable, and nothing is
+        // enqueued that uses it yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) };
+    }
+
     /// Is it an address of the engine's view of device memory?
     pub fn is_device_view(&self, address: usize) -> bool {
         self.device.engine_view().contains(&address)
@@ -356,11 +415,7 @@ impl Memory {
         bytes: usize,
         device: bool,
     ) -> Result<Place, Code> {
-        let program = if self.alias.contains(&(address as usize)) {
-            address - self.alias.start as u64 + self.host.program_view().start as u64
-        } else {
-            address
-        };
+        let program = self.program_address(address);
         let end = program
             .checked_add(bytes as u64)
             .ok_or(Code::InvalidValue)?;
@@ -371,15 +426,11 @@ impl Memory {
             if device && program == address && self.is_write_combined(region) {
                 return Err(Code::InvalidValue);
             }
-            let engine_address = match region.space {
-                Space::Device => self.device.engine_address(program),
-                Space::Pinned | Space::Managed => self.host.engine_address(program),
-                Space::Registered => program as usize,
-            };
+            let offset = (program - region.range.start) as usize;
             return Ok(Place::Allocation {
                 region: region.clone(),
                 program,
-                engine: engine_address,
+                engine: self.engine_address(region) + offset,
             });
         }
         let last = (end as usize).saturating_sub(1).max(address as usize);

@@ -8,6 +8,7 @@ use cumodel::guard::Level;
 use cumodel::{OpId, Part, Space, Step, Target};
 
 use crate::guard;
+use crate::kernel;
 use crate::state::{notify, wait_for_change, Effect, Locked, State};
 use crate::Code;
 
@@ -46,6 +47,11 @@ fn step(state: &mut Locked, forced: bool) -> bool {
             let epoch = state.epoch;
             state.host_functions.run(op, function, epoch);
         }
+        Effect::Kernel(launch) => {
+            state.count_run(op);
+            kernel::run(state, op, &launch);
+            notify();
+        }
         effect => {
             perform(state, &effect, part);
             finish(state, op, part);
@@ -76,7 +82,7 @@ pub fn open_registered(
     address: usize,
     bytes: usize,
 ) -> impl Iterator<Item = Range<u64>> + '_ {
-    let range = address as u64..address as u64 + bytes as u64;
+    let range = address as u64..(address as u64).saturating_add(bytes as u64);
     state
         .engine
         .regions()
@@ -99,7 +105,7 @@ pub fn close_registered(state: &State, opened: &[Range<u64>]) {
 /// operation had been enqueued.
 fn perform(state: &State, effect: &Effect, part: Part) {
     let touched = match effect {
-        Effect::Nothing | Effect::HostFunction(_) => [None, None],
+        Effect::Nothing | Effect::HostFunction(_) | Effect::Kernel(_) => [None, None],
         Effect::Copy(copy) => [Some((copy.from, copy.bytes)), Some((copy.to, copy.bytes))],
         Effect::Staged { contents, to, .. } => [Some((*to, contents.len())), None],
         Effect::Fill {
@@ -117,7 +123,7 @@ fn perform(state: &State, effect: &Effect, part: Part) {
 
 fn move_bytes(effect: &Effect, part: Part) {
     match effect {
-        Effect::Nothing | Effect::HostFunction(_) => (),
+        Effect::Nothing | Effect::HostFunction(_) | Effect::Kernel(_) => (),
         Effect::Copy(copy) => {
             let (start, bytes) = piece(copy.bytes, 1, part);
             // SAFETY: both ranges were checked when the copy was enqueued: they lie in the engine's view of an

@@ -9,8 +9,8 @@ use std::thread::ThreadId;
 
 use cumodel::hazard::{Hazard, HazardKind, Party, Severity};
 use cumodel::{
-    Engine, EventId, HostTouch, Notice, OpId, OpInfo, Part, Region, Site, Space, Spec, Stamp,
-    StreamId, StreamKind, Target,
+    Engine, EventId, Freed, HostTouch, Notice, OpId, OpInfo, Part, Region, Site, Space, Spec,
+    Stamp, StreamId, StreamKind, Target,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use slab::Slab;
@@ -19,7 +19,9 @@ use crate::config::{Config, OnHazard};
 use crate::graph::Graphs;
 use crate::guard::{self, page_size};
 use crate::host_function::{is_host_function_thread, HostFunction, HostFunctions};
+use crate::kernel::Launch;
 use crate::memory::{Memory, Owner};
+use crate::module::Modules;
 use crate::report::Reports;
 use crate::trace::Trace;
 use crate::Code;
@@ -54,6 +56,8 @@ pub enum Effect {
     },
     /// A function of the program.
     HostFunction(HostFunction),
+    /// A kernel.
+    Kernel(Arc<Launch>),
 }
 
 /// A copy between two addresses.
@@ -98,6 +102,7 @@ pub struct State {
     pub reports: Reports,
     pub host_functions: HostFunctions,
     pub graphs: Graphs,
+    pub modules: Modules,
     contexts: HashMap<usize, Context>,
     /// Contexts made so far; handles of contexts are never reused, so that a destroyed one is told from the next.
     context_count: usize,
@@ -118,6 +123,8 @@ pub struct State {
     /// When each record of a timed event ran, if it has, in operations executed.
     ran_at: HashMap<OpId, Option<u64>>,
     executed: u64,
+    /// Instructions that kernels have executed, counted for each thread.
+    pub instructions: u64,
     /// Changes when everything is forgotten: what another thread still runs belongs to an earlier life.
     pub epoch: u64,
     /// Two contexts of different devices that may use each other's memory: (user, owner) by handle.
@@ -250,6 +257,7 @@ impl State {
             reports,
             host_functions: HostFunctions::default(),
             graphs: Graphs::default(),
+            modules: Modules::default(),
             contexts: HashMap::new(),
             context_count: 0,
             primaries: Vec::new(),
@@ -263,6 +271,7 @@ impl State {
             unawaited: Vec::new(),
             ran_at: HashMap::new(),
             executed: 0,
+            instructions: 0,
             epoch: 0,
             peers: BTreeSet::new(),
             config,
@@ -308,6 +317,7 @@ impl State {
         self.engine = Engine::new(schedule, page);
         self.epoch += 1;
         self.graphs = Graphs::default();
+        self.modules = Modules::default();
         self.streams.clear();
         self.events.clear();
         self.created_streams = 0;
@@ -317,6 +327,7 @@ impl State {
         self.unawaited.clear();
         self.ran_at.clear();
         self.executed = 0;
+        self.instructions = 0;
         self.peers.clear();
         self.start();
         notify();
@@ -387,8 +398,10 @@ impl State {
         for region in theirs {
             self.engine.abandon(&region);
             self.handle_notices();
-            self.memory.free(&region, true, call, Site::default());
+            self.memory
+                .free(&region, Freed::InFlight, call, Site::default());
         }
+        self.modules.forget_context(handle);
         self.streams.retain(|_, stream| stream.context != handle);
         self.events.retain(|_, event| event.context != handle);
         self.engine.destroy_stream(context.legacy);
@@ -457,6 +470,9 @@ impl State {
             });
         }
         for region in self.regions_of(handle) {
+            if self.modules.owns(region.range.start) {
+                continue;
+            }
             self.report(Hazard {
                 kind: HazardKind::Leak,
                 a: None,
@@ -630,12 +646,12 @@ impl State {
     }
 
     /// Frees an allocation at once; returns whether an operation still uses it.
-    pub fn free_now(&mut self, region: &Arc<Region>, call: &'static str, site: Site) -> bool {
-        let in_flight = self.engine.free_now(region, call, site.clone());
+    pub fn free_now(&mut self, region: &Arc<Region>, call: &'static str, site: Site) -> Freed {
+        let freed = self.engine.free_now(region, call, site.clone());
         // The engine opens what it still guards; the memory closes what nobody owns.
         self.handle_notices();
-        self.memory.free(region, in_flight, call, site);
-        in_flight
+        self.memory.free(region, freed, call, site);
+        freed
     }
 
     // Operations
@@ -671,13 +687,18 @@ impl State {
     /// A step of an operation has been performed.
     pub fn step_done(&mut self, op: OpId, part: Part) {
         if part != Part::First {
-            self.executed += 1;
-            if let Some(time) = self.ran_at.get_mut(&op) {
-                *time = Some(self.executed);
-            }
-            self.trace.ran(op);
+            self.count_run(op);
         }
         self.engine.complete(op, part);
+    }
+
+    /// An operation has run.
+    pub fn count_run(&mut self, op: OpId) {
+        self.executed += 1;
+        if let Some(time) = self.ran_at.get_mut(&op) {
+            *time = Some(self.executed);
+        }
+        self.trace.ran(op);
     }
 
     /// The host has waited for `target`.
@@ -695,6 +716,11 @@ impl State {
             match notice {
                 Notice::Protect(change) => guard::protect(&change.range, change.level),
                 Notice::Hazard(hazard) => self.report(*hazard),
+                Notice::Decided { region, in_flight } => {
+                    if !in_flight {
+                        self.memory.was_idle(&region);
+                    }
+                }
             }
         }
     }

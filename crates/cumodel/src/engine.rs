@@ -11,15 +11,18 @@ use std::sync::Arc;
 use rangemap::RangeSet;
 use rustc_hash::FxHashMap;
 
+mod late;
+
 use crate::clock::{Clock, Point, Stamp, StreamId};
 use crate::explore::Explorer;
 use crate::guard::{Change, Guard, Level};
 use crate::hazard::{Hazard, HazardKind, Party};
+use crate::late::{Horizon, Late, Unknown};
 use crate::ledger::{Entry, Ledger};
 use crate::op::{Access, AccessKind, OpId, OpInfo, Site, Spec, Visibility, What};
 use crate::region::{Region, Regions, Space};
 use crate::schedule::Schedule;
-use crate::waits::{Wait, Waited, Waits};
+use crate::waits::{Moment, Wait, Waited, Waits};
 
 /// An event of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +51,24 @@ pub enum Notice {
     Hazard(Box<Hazard>),
     /// Pages of host memory to protect or open.
     Protect(Change),
+    /// It has been found out whether an operation still used an allocation at its end: [`Freed::Undecided`] no more.
+    Decided {
+        /// The allocation.
+        region: Arc<Region>,
+        /// Did one?
+        in_flight: bool,
+    },
+}
+
+/// Was an operation that the host had not waited for using an allocation when it ended?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// No: its bytes can be handed out again.
+    Idle,
+    /// Yes: its bytes must never be handed out again.
+    InFlight,
+    /// An operation is pending that may use it: a [`Notice::Decided`] will say.
+    Undecided,
 }
 
 /// What a load or store of guarded memory was.
@@ -144,6 +165,8 @@ struct Op<E> {
     visibility: Visibility,
     /// The bytes that it touches; under exploration only.
     accesses: Vec<Access>,
+    /// The allocations that an operation of unknown accesses can be expected to touch.
+    late: Option<Vec<Range<u64>>>,
     /// Does it move bytes, which can happen in two halves?
     moves_bytes: bool,
     half_done: bool,
@@ -178,6 +201,7 @@ pub struct Engine<E> {
     host: Clock,
     regions: Regions,
     ledger: Ledger,
+    late: Late,
     guard: Guard,
     /// Device memory that something has been written to, by the start of the allocation.
     written: FxHashMap<u64, RangeSet<u64>>,
@@ -206,6 +230,7 @@ impl<E: Clone> Engine<E> {
             host: Clock::default(),
             regions: Regions::default(),
             ledger: Ledger::default(),
+            late: Late::default(),
             guard: Guard::new(page_size),
             written: FxHashMap::default(),
             waits: Waits::default(),
@@ -392,6 +417,15 @@ impl<E: Clone> Engine<E> {
         region
     }
 
+    /// An allocation has been filled before its first use, as the variables of a module are.
+    pub fn initialize(&mut self, region: &Region) {
+        if let Some(written) = self.written.get_mut(&region.range.start) {
+            if !region.range.is_empty() {
+                written.insert(region.range.clone());
+            }
+        }
+    }
+
     /// The live allocation that holds `address`.
     pub fn region(&self, address: u64) -> Option<&Arc<Region>> {
         self.regions.find(address)
@@ -404,28 +438,29 @@ impl<E: Clone> Engine<E> {
 
     /// Ends an allocation by a call that takes effect at once (R41, R42, R46).
     ///
-    /// Returns whether an operation that the host has not waited for still uses it: then the bytes must never be handed
-    /// out again.
-    pub fn free_now(&mut self, region: &Arc<Region>, call: &'static str, site: Site) -> bool {
+    /// Returns whether an operation that the host has not waited for still uses it.
+    pub fn free_now(&mut self, region: &Arc<Region>, call: &'static str, site: Site) -> Freed {
         let races = self.unordered(&region.range, AccessKind::Free);
         let in_flight = !races.is_empty();
         if let Some(entry) = races.into_iter().next() {
-            let kind = match region.space {
-                Space::Device | Space::Managed => HazardKind::FreeDeviceInFlight,
-                Space::Pinned | Space::Registered => HazardKind::FreeHostInFlight,
-            };
-            let does = format!("ends the life of {region}");
-            let later = Party::Call { call, does, site };
-            self.report(kind, entry, later, Some(region.clone()), None);
+            let kind = HazardKind::of_free(region.space);
+            let later = end_of(region, call, site.clone());
+            self.report(kind, entry, later, Some(region.clone()), None, Moment::Now);
         }
         self.abandon(region);
-        in_flight
+        let undecided = self.keep_for_late(region, Some(call), site, in_flight);
+        match (in_flight, undecided) {
+            (true, _) => Freed::InFlight,
+            (false, true) => Freed::Undecided,
+            (false, false) => Freed::Idle,
+        }
     }
 
     /// Ends an allocation whose free has been enqueued with an access of kind [`AccessKind::Free`] (R45).
     pub fn free_in_stream(&mut self, region: &Arc<Region>) {
         self.regions.remove(region.range.start);
         self.written.remove(&region.range.start);
+        self.keep_for_late(region, None, Site::default(), false);
     }
 
     /// Ends an allocation; nothing is reported.
@@ -512,8 +547,7 @@ impl<E: Clone> Engine<E> {
         self.eventful |= seen_before || spec.visibility == Visibility::Always;
         for access in &spec.accesses {
             self.check(access, &stamp, &info);
-            self.ledger.record(access, &stamp, &info, &self.host);
-            self.hold(stream, access, stamp.point.seq);
+            self.remember(access, &stamp, &info);
         }
         if let [a, b] = &spec.accesses[..] {
             self.check_overlap(a, b, &info);
@@ -522,6 +556,16 @@ impl<E: Clone> Engine<E> {
             .accesses
             .iter()
             .any(|access| matches!(access.kind, AccessKind::Read | AccessKind::Write));
+        if let Some(expected) = &spec.late {
+            self.late.add(Unknown {
+                op: id,
+                stamp: stamp.clone(),
+                host: Arc::new(self.host.clone()),
+            });
+            for range in expected {
+                self.hold_expected(range);
+            }
+        }
         self.ops.insert(
             id,
             Op {
@@ -536,6 +580,7 @@ impl<E: Clone> Engine<E> {
                     Schedule::Explore(_) => spec.accesses,
                     _ => Vec::new(),
                 },
+                late: spec.late,
                 moves_bytes,
                 half_done: false,
             },
@@ -543,8 +588,18 @@ impl<E: Clone> Engine<E> {
         id
     }
 
-    /// Takes guarded pages away from the host until it has waited for the operation.
-    fn hold(&mut self, stream: StreamId, access: &Access, seq: u64) {
+    /// Remembers an access for what comes later, and takes its pages away from the host.
+    fn remember(&mut self, access: &Access, stamp: &Stamp, info: &Arc<OpInfo>) {
+        let horizon = Horizon {
+            host: &self.host,
+            late: &self.late,
+        };
+        self.ledger.record(access, stamp, info, horizon);
+        self.hold(access, stamp.point);
+    }
+
+    /// Takes guarded pages away from the host until it has waited for the operation at `point`.
+    fn hold(&mut self, access: &Access, point: Point) {
         let guarded = self
             .regions
             .find(access.range.start)
@@ -553,12 +608,17 @@ impl<E: Clone> Engine<E> {
             return;
         }
         let writes = access.kind.is_write();
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.held.push_back(Held {
-                seq,
-                range: access.range.clone(),
-                writes,
-            });
+        if let Some(stream) = self.streams.get_mut(&point.stream) {
+            // Accesses that come late belong before those of operations that were enqueued since.
+            let index = stream.held.partition_point(|held| held.seq <= point.seq);
+            stream.held.insert(
+                index,
+                Held {
+                    seq: point.seq,
+                    range: access.range.clone(),
+                    writes,
+                },
+            );
         }
         let changes = self.guard.hold(&access.range, writes);
         self.notice_changes(changes);
@@ -896,6 +956,7 @@ impl<E: Clone> Engine<E> {
         let Some(done) = self.ops.remove(&op) else {
             return;
         };
+        self.finish_late(&done, op);
         if let Some(stream) = self.streams.get_mut(&done.stamp.point.stream) {
             stream.pending.pop_front();
             stream.executed = done.stamp.point.seq;
@@ -1065,6 +1126,7 @@ impl<E: Clone> Engine<E> {
         // Loads of a read-only page do not fault.
         let write = write || self.guard.level(address) == Some(Level::ReadOnly);
         self.eventful = true;
+        let told = self.touch_for_late(address, write, by, &site, &region);
         let kind = if write {
             AccessKind::Write
         } else {
@@ -1089,13 +1151,9 @@ impl<E: Clone> Engine<E> {
             .into_iter()
             .find(|entry| !self.reported.contains(&entry.info.op));
         let Some(entry) = race else {
-            return self.open_page(address, region, write);
+            return told.unwrap_or_else(|| self.open_page(address, region, write));
         };
-        let kind = if write {
-            HazardKind::WriteUnderCopy
-        } else {
-            HazardKind::ReadBeforeCopy
-        };
+        let kind = HazardKind::of_touch(write);
         let range = entry.range.clone();
         self.reported.insert(entry.info.op);
         let later = Party::Touch {
@@ -1103,7 +1161,7 @@ impl<E: Clone> Engine<E> {
             write,
             site,
         };
-        self.report(kind, entry, later, Some(region), None);
+        self.report(kind, entry, later, Some(region), None, Moment::Now);
         let changes = self.guard.open(&range, Level::Open);
         self.notice_changes(changes);
         HostTouch::Race
@@ -1165,7 +1223,8 @@ impl<E: Clone> Engine<E> {
                     info: info.clone(),
                     touches: Some((access.kind, access.range.clone())),
                 };
-                self.report(kind, entry, later, region.clone(), Some(stamp.point.stream));
+                let waiter = Some(stamp.point.stream);
+                self.report(kind, entry, later, region.clone(), waiter, Moment::Now);
             }
         }
         self.check_written(access, info);
@@ -1203,20 +1262,31 @@ impl<E: Clone> Engine<E> {
         match access.kind {
             AccessKind::Write if !access.range.is_empty() => written.insert(access.range.clone()),
             AccessKind::Read if written.gaps(&access.range).next().is_some() => {
-                let hazard = Hazard {
-                    kind: HazardKind::UninitializedRead,
-                    a: None,
-                    b: Some(Party::Operation {
-                        info: info.clone(),
-                        touches: Some((access.kind, access.range.clone())),
-                    }),
-                    region: Some(region.clone()),
-                    useless: None,
-                };
-                self.notices.push(Notice::Hazard(Box::new(hazard)));
+                if self.late.is_pending_before(info.op) {
+                    // What is pending may write the bytes: it is known when the reader has run.
+                    let reads = self.late.unwritten.entry(info.op).or_default();
+                    reads.push((access.clone(), info.clone()));
+                } else {
+                    let region = region.clone();
+                    self.report_unwritten(access, info, region);
+                }
             }
             _ => (),
         }
+    }
+
+    fn report_unwritten(&mut self, access: &Access, info: &Arc<OpInfo>, region: Arc<Region>) {
+        let hazard = Hazard {
+            kind: HazardKind::UninitializedRead,
+            a: None,
+            b: Some(Party::Operation {
+                info: info.clone(),
+                touches: Some((access.kind, access.range.clone())),
+            }),
+            region: Some(region),
+            useless: None,
+        };
+        self.notices.push(Notice::Hazard(Box::new(hazard)));
     }
 
     /// Source and destination must not overlap (R31).
@@ -1245,6 +1315,7 @@ impl<E: Clone> Engine<E> {
         b: Party,
         region: Option<Arc<Region>>,
         waiter: Option<StreamId>,
+        b_moment: Moment,
     ) {
         let a_is_per_thread = self
             .streams
@@ -1262,9 +1333,14 @@ impl<E: Clone> Engine<E> {
             })
             .map(|event| event.number)
             .collect();
-        let useless =
-            self.waits
-                .useless(&a.info, &a.stamp, a_is_per_thread, waiter, &recorded_since);
+        let useless = self.waits.useless(
+            &a.info,
+            &a.stamp,
+            a_is_per_thread,
+            b_moment,
+            waiter,
+            &recorded_since,
+        );
         self.notices.push(Notice::Hazard(Box::new(Hazard {
             kind,
             a: Some(Party::Operation {
@@ -1284,12 +1360,19 @@ impl<E: Clone> Engine<E> {
 }
 
 impl<E> Op<E> {
-    /// Does it touch a byte of `range`?
+    /// Does it touch a byte of `range`, or can it be expected to?
     fn touches(&self, range: &Range<u64>) -> bool {
-        self.accesses
-            .iter()
-            .any(|access| access.range.start < range.end && range.start < access.range.end)
+        let accesses = self.accesses.iter().map(|access| &access.range);
+        accesses
+            .chain(self.late.iter().flatten())
+            .any(|touched| touched.start < range.end && range.start < touched.end)
     }
+}
+
+/// The end of an allocation, as one side of a hazard.
+fn end_of(region: &Region, call: &'static str, site: Site) -> Party {
+    let does = format!("ends the life of {region}");
+    Party::Call { call, does, site }
 }
 
 impl StreamKind {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::op::{AccessKind, OpInfo, Site};
-use crate::region::Region;
+use crate::region::{Region, Space};
 
 macro_rules! catalogue {
     ($($variant:ident $severity:ident $id:literal $name:literal:
@@ -171,7 +171,7 @@ catalogue! {
         "the call fails with 201";
         "ctx.bind_to_thread()? at the start of the thread"
     UninitializedRead Note "H26" "UNINITIALIZED-READ":
-        "a copy reads device memory that was never written";
+        "an operation reads device memory that was never written";
         "the bytes are whatever was there before";
         "fill the memory first: alloc_zeros, or a memset"
     Leak Note "H27" "LEAK":
@@ -202,6 +202,10 @@ catalogue! {
         "the program waits without calling the driver, so pending work was run for it";
         "work completes without further calls";
         "nothing, if the wait is intended"
+    KernelFault Hazard "H34" "KERNEL-FAULT":
+        "a kernel did something that no kernel may do, and was stopped";
+        "an error that stays: every later call returns it, and only a new process gets rid of it";
+        "check the kernel's arguments and bounds; on a GPU, compute-sanitizer names the same thread and address"
 }
 
 impl HazardKind {
@@ -217,7 +221,24 @@ impl HazardKind {
         }
     }
 
-    /// The id, H01 to H33.
+    /// The kind of a host access that conflicts with an operation that the host has not waited for.
+    pub fn of_touch(write: bool) -> HazardKind {
+        if write {
+            HazardKind::WriteUnderCopy
+        } else {
+            HazardKind::ReadBeforeCopy
+        }
+    }
+
+    /// The kind of an end of memory that an operation still uses.
+    pub fn of_free(space: Space) -> HazardKind {
+        match space {
+            Space::Device | Space::Managed => HazardKind::FreeDeviceInFlight,
+            Space::Pinned | Space::Registered => HazardKind::FreeHostInFlight,
+        }
+    }
+
+    /// The id, H01 to H34.
     pub fn id(self) -> &'static str {
         self.entry().id
     }
@@ -484,9 +505,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_h01_to_h33_in_order() {
+    fn ids_are_h01_to_h34_in_order() {
         let ids: Vec<&str> = HazardKind::ALL.iter().map(|kind| kind.id()).collect();
-        let expected: Vec<String> = (1..=33).map(|n| format!("H{n:02}")).collect();
+        let expected: Vec<String> = (1..=34).map(|n| format!("H{n:02}")).collect();
         assert_eq!(ids, expected);
     }
 

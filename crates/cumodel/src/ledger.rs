@@ -1,15 +1,17 @@
 //! Which operations touched which bytes, for as long as the host has not waited for them.
 //!
 //! A race is two conflicting accesses that nothing orders.
-//! An access leaves the ledger when the host has waited for it, because everything that is enqueued later is then
-//! ordered after it, or when a later access of the same bytes stands for it: whoever is ordered after the later one is
-//! ordered after the earlier one too.
+//! An access leaves the ledger when it is past: the host has waited for it, so that everything that is enqueued later is
+//! ordered after it, and so is everything pending that may still touch anything.
+//! It also leaves when a later access of the same bytes stands for it: whoever is ordered after the later one is ordered
+//! after the earlier one too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::clock::{Clock, Stamp};
+use crate::clock::Stamp;
+use crate::late::Horizon;
 use crate::op::{Access, AccessKind, OpInfo};
 
 /// One remembered access.
@@ -68,12 +70,8 @@ impl Ledger {
         ordered: impl Fn(&Entry) -> bool,
     ) -> Vec<Entry> {
         let mut found: Vec<Entry> = Vec::new();
-        for entry in self
-            .overlapping(range)
-            .flat_map(|(_, segment)| &segment.entries)
-        {
-            let conflict = kind.is_write() || entry.kind.is_write();
-            if conflict && !ordered(entry) && !found.iter().any(|known| known.same_access(entry)) {
+        for entry in self.touching(range, kind) {
+            if !ordered(entry) && !found.iter().any(|known| known.same_access(entry)) {
                 found.push(entry.clone());
             }
         }
@@ -81,8 +79,15 @@ impl Ledger {
         found
     }
 
-    /// Remembers `access`; what the `host` has waited for is dropped on the way.
-    pub fn record(&mut self, access: &Access, stamp: &Stamp, info: &Arc<OpInfo>, host: &Clock) {
+    /// The remembered accesses that overlap `range` and conflict with an access of `kind`, once for each stretch of bytes.
+    pub fn touching(&self, range: &Range<u64>, kind: AccessKind) -> impl Iterator<Item = &Entry> {
+        self.overlapping(range)
+            .flat_map(|(_, segment)| &segment.entries)
+            .filter(move |entry| kind.is_write() || entry.kind.is_write())
+    }
+
+    /// Remembers `access`; what is past is dropped on the way.
+    pub fn record(&mut self, access: &Access, stamp: &Stamp, info: &Arc<OpInfo>, horizon: Horizon) {
         if access.range.is_empty() {
             return;
         }
@@ -108,12 +113,17 @@ impl Ledger {
             if position < start {
                 push_merged(&mut pieces, position, start, vec![new.clone()]);
             }
-            segment.entries.retain(|old| {
-                let stood_for =
-                    stamp.covers(old.stamp.point) && (new.kind.is_write() || !old.kind.is_write());
-                !stood_for && !host.covers(old.stamp.point)
-            });
-            segment.entries.push(new.clone());
+            segment
+                .entries
+                .retain(|old| !stands_for(&new, old, horizon) && !horizon.is_past(old.stamp.point));
+            // Accesses that come late find some that are ordered after them.
+            if !segment
+                .entries
+                .iter()
+                .any(|later| stands_for(later, &new, horizon))
+            {
+                segment.entries.push(new.clone());
+            }
             position = segment.end;
             push_merged(&mut pieces, start, segment.end, segment.entries);
         }
@@ -122,7 +132,7 @@ impl Ledger {
         }
         self.segments.extend(pieces);
         if self.segments.len() > 64 + 2 * self.swept {
-            self.sweep(host);
+            self.sweep(horizon);
         }
     }
 
@@ -166,15 +176,22 @@ impl Ledger {
         }
     }
 
-    fn sweep(&mut self, host: &Clock) {
+    fn sweep(&mut self, horizon: Horizon) {
         self.segments.retain(|_, segment| {
             segment
                 .entries
-                .retain(|entry| !host.covers(entry.stamp.point));
+                .retain(|entry| !horizon.is_past(entry.stamp.point));
             !segment.entries.is_empty()
         });
         self.swept = self.segments.len();
     }
+}
+
+/// Does whoever races with `earlier` race with `later` as well?
+fn stands_for(later: &Entry, earlier: &Entry, horizon: Horizon) -> bool {
+    later.stamp.covers(earlier.stamp.point)
+        && (later.kind.is_write() || !earlier.kind.is_write())
+        && horizon.late.lets_stand(&later.stamp, &earlier.stamp)
 }
 
 /// Appends a segment, or lengthens the last one when it ends here with the same history.
@@ -189,7 +206,8 @@ fn push_merged(pieces: &mut Vec<(u64, Segment)>, start: u64, end: u64, entries: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{Point, StreamId};
+    use crate::clock::{Clock, Point, StreamId};
+    use crate::late::Late;
     use crate::op::{Site, What};
 
     struct Book {
@@ -223,8 +241,12 @@ mod tests {
                 what: What::HostFunction,
                 site: Site::default(),
             });
+            let horizon = Horizon {
+                host: &self.host,
+                late: &Late::default(),
+            };
             self.ledger
-                .record(&Access { range, kind }, &stamp, &info, &self.host);
+                .record(&Access { range, kind }, &stamp, &info, horizon);
             stamp
         }
 

@@ -16,6 +16,7 @@
 //! | [`clock`] | what is ordered after what |
 //! | [`region`] | what an address belongs to |
 //! | [`ledger`] | which operations touched which bytes and are not ordered before the host yet |
+//! | [`late`] | what an operation that is pending, and whose accesses nobody knows, can still race with |
 //! | [`guard`] | which pages of pinned memory the host must not touch now |
 //! | [`waits`] | why the nearest wait did not help |
 //! | [`explore`] | all schedules of a small program, one run after the other |
@@ -31,6 +32,7 @@ pub mod engine;
 pub mod explore;
 pub mod guard;
 pub mod hazard;
+pub mod late;
 pub mod ledger;
 pub mod op;
 pub mod region;
@@ -38,7 +40,7 @@ pub mod schedule;
 pub mod waits;
 
 pub use clock::{Point, Stamp, StreamId};
-pub use engine::{Engine, EventId, HostTouch, Notice, Part, Step, StreamKind, Target};
+pub use engine::{Engine, EventId, Freed, HostTouch, Notice, Part, Step, StreamKind, Target};
 pub use explore::Explorer;
 pub use hazard::{Hazard, HazardKind, Party, Severity};
 pub use op::{Access, AccessKind, OpId, OpInfo, Place, Site, Spec, Visibility, What};

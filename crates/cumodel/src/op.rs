@@ -100,6 +100,15 @@ pub enum What {
     Record(u32),
     /// A stream's wait for an event, by number.
     Wait(u32),
+    /// A kernel.
+    Kernel {
+        /// Its name in the module.
+        name: Arc<str>,
+        /// Blocks of the grid.
+        grid: [u32; 3],
+        /// Threads of a block.
+        block: [u32; 3],
+    },
     /// The move of managed memory that a prefetch or an attachment asks for.
     Migrate(Place),
     /// The start or the end of a graph's launch.
@@ -119,11 +128,32 @@ impl fmt::Display for What {
             What::Fill { bytes, to } => write!(f, "fill {} {to}", Bytes(*bytes)),
             What::Record(event) => write!(f, "record event {event}"),
             What::Wait(event) => write!(f, "wait for event {event}"),
+            What::Kernel { name, grid, block } => {
+                write!(
+                    f,
+                    "kernel {name}, {} × {} threads",
+                    Extent(*grid),
+                    Extent(*block)
+                )
+            }
             What::Migrate(place) => write!(f, "migrate {place}"),
             What::Graph(what) => write!(f, "graph {what}"),
             What::HostFunction => f.write_str("host function"),
             What::Allocate(place) => write!(f, "allocate {place}"),
             What::Free(place) => write!(f, "free {place}"),
+        }
+    }
+}
+
+/// The size of a grid or a block: trailing ones are left out.
+struct Extent([u32; 3]);
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            [x, 1, 1] => write!(f, "{x}"),
+            [x, y, 1] => write!(f, "({x}, {y})"),
+            [x, y, z] => write!(f, "({x}, {y}, {z})"),
         }
     }
 }
@@ -178,6 +208,10 @@ pub struct Spec<E> {
     /// Pageable memory is left out: the program frees and reuses it without telling the driver, so an address says
     /// nothing about identity, and a report on it could be false.
     pub accesses: Vec<Access>,
+    /// For an operation that shows what it touches only by running, as a kernel does: the allocations that it can be
+    /// expected to touch. It has no other `accesses`, and [`Engine::complete_late`](crate::Engine::complete_late) tells
+    /// them.
+    pub late: Option<Vec<Range<u64>>>,
     /// What the caller performs when the operation runs.
     pub effect: E,
     /// What an exploration has to know.
@@ -193,6 +227,7 @@ impl<E> Spec<E> {
             call,
             what,
             accesses: Vec::new(),
+            late: None,
             effect,
             site,
             visibility: Visibility::ByRace,

@@ -46,20 +46,41 @@ pub enum Waited {
     },
 }
 
+/// When the later of two accesses was made.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment {
+    /// It is being made.
+    Now,
+    /// After so many waits, at a call or a host access.
+    Call(u64),
+    /// When the operation was enqueued.
+    Enqueued(OpId),
+}
+
 /// The latest waits.
 #[derive(Debug, Default)]
-pub struct Waits(VecDeque<Wait>);
+pub struct Waits {
+    latest: VecDeque<Wait>,
+    /// How many there have been.
+    count: u64,
+}
 
 impl Waits {
     /// Remembers a wait.
     pub fn remember(&mut self, wait: Wait) {
-        if self.0.len() == REMEMBERED {
-            self.0.pop_front();
+        self.count += 1;
+        if self.latest.len() == REMEMBERED {
+            self.latest.pop_front();
         }
-        self.0.push_back(wait);
+        self.latest.push_back(wait);
     }
 
-    /// The most telling wait since `a` was enqueued, by the host or by the stream `waiter`, and why it did not cover `a`.
+    /// How many waits there have been: a moment to look back from.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The most telling wait between `a` and `b`, by the host or by the stream `waiter`, and why it did not cover `a`.
     ///
     /// Events whose record covers `a` by now are `recorded_since`: a wait for one of them that came before `a` came too early.
     pub fn useless(
@@ -67,12 +88,21 @@ impl Waits {
         a: &OpInfo,
         stamp: &Stamp,
         a_is_per_thread: bool,
+        b: Moment,
         waiter: Option<StreamId>,
         recorded_since: &[u32],
     ) -> Option<UselessWait> {
-        self.0
+        let forgotten = self.count - self.latest.len() as u64;
+        self.latest
             .iter()
+            .enumerate()
             .rev()
+            .filter(|(index, wait)| match b {
+                Moment::Now => true,
+                Moment::Call(count) => forgotten + (*index as u64) < count,
+                Moment::Enqueued(op) => wait.after < op,
+            })
+            .map(|(_, wait)| wait)
             .filter(|wait| {
                 let before_the_record = matches!(
                     &wait.on,

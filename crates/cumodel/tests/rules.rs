@@ -1,11 +1,12 @@
 //! The engine's rules, one small program each: what runs, and what is a race, when nothing but the rule decides it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use cumodel::guard::Level;
 use cumodel::{
-    Access, AccessKind, Engine, EventId, HazardKind, HostTouch, Notice, OpId, Part, Place, Point,
-    Schedule, Severity, Site, Space, Spec, StreamId, StreamKind, Target, Visibility, What,
+    Access, AccessKind, Engine, EventId, Freed, HazardKind, HostTouch, Notice, OpId, Part, Place,
+    Point, Schedule, Severity, Site, Space, Spec, StreamId, StreamKind, Target, Visibility, What,
 };
 
 const DEVICE: u64 = 1000;
@@ -52,6 +53,7 @@ impl Model {
                 to: Place::Pageable,
             },
             accesses,
+            late: None,
             effect: name,
             visibility: Visibility::ByRace,
             site: Site::default(),
@@ -59,6 +61,22 @@ impl Model {
         let op = self.engine.enqueue(stream, spec, &[]);
         self.return_from_call();
         op
+    }
+
+    /// Enqueues an operation that tells what it touches when it has run.
+    fn kernel(&mut self, stream: StreamId) -> OpId {
+        let mut spec = Spec::bare("kernel", What::HostFunction, Site::default(), "kernel");
+        spec.late = Some(vec![DEVICE..DEVICE + BYTES, PINNED..PINNED + BYTES]);
+        self.engine.enqueue(stream, spec, &[])
+    }
+
+    /// Runs the only pending operation, a kernel, which reads and writes these bytes.
+    fn run_kernel(&mut self, reads: &[Range<u64>], writes: &[Range<u64>]) {
+        let everything = self.engine.everything();
+        self.engine.want(&everything);
+        let step = self.engine.next(true).expect("the kernel is pending");
+        assert_eq!(step.part, Part::Whole, "a kernel runs in one piece");
+        self.engine.complete_late(step.op, reads, writes);
     }
 
     fn write(&mut self, name: &'static str, stream: StreamId) -> OpId {
@@ -143,7 +161,7 @@ impl Model {
                 Notice::Hazard(hazard) if hazard.kind.severity() == Severity::Hazard => {
                     ids.push(hazard.kind.id());
                 }
-                Notice::Hazard(_) => (),
+                Notice::Hazard(_) | Notice::Decided { .. } => (),
                 Notice::Protect(change) => {
                     for byte in change.range {
                         self.levels.insert(byte, change.level);
@@ -461,14 +479,98 @@ fn r46_memory_that_is_freed_in_flight_is_reported_and_never_handed_out_again() {
     let [a, ..] = model.streams;
     model.write_pinned("a", a);
     let region = model.engine.region(PINNED).cloned().expect("it is alive");
-    assert!(model.engine.free_now(&region, "free", Site::default()));
+    let freed = model.engine.free_now(&region, "free", Site::default());
+    assert_eq!(freed, Freed::InFlight);
     assert_eq!(model.hazards(), ["H03"]);
     assert!(model.engine.region(PINNED).is_none());
     model.write("b", a);
     model.sync_stream(a);
     let region = model.engine.region(DEVICE).cloned().expect("it is alive");
-    assert!(!model.engine.free_now(&region, "free", Site::default()));
+    let freed = model.engine.free_now(&region, "free", Site::default());
+    assert_eq!(freed, Freed::Idle);
     assert_eq!(model.hazards(), [""; 0]);
+}
+
+/// What became of memory of which it was not known whether it was in use when it was freed.
+fn decided(model: &mut Model) -> Vec<bool> {
+    let notices = model.engine.take_notices();
+    let in_flight = notices.iter().filter_map(|notice| match notice {
+        Notice::Decided { in_flight, .. } => Some(*in_flight),
+        _ => None,
+    });
+    let in_flight = in_flight.collect();
+    for notice in notices {
+        if let Notice::Hazard(hazard) = notice {
+            assert_eq!(hazard.kind, HazardKind::FreeHostInFlight);
+            assert_eq!(hazard.operation(), Some(1), "the kernel is one side");
+        }
+    }
+    in_flight
+}
+
+#[test]
+fn whether_a_kernel_uses_freed_memory_is_decided_when_it_has_run() {
+    for (touched, in_flight) in [(PINNED..PINNED + 1, true), (DEVICE..DEVICE + 1, false)] {
+        let mut model = Model::last();
+        let [a, ..] = model.streams;
+        model.kernel(a);
+        let region = model.engine.region(PINNED).cloned().expect("it is alive");
+        let freed = model.engine.free_now(&region, "free", Site::default());
+        assert_eq!(freed, Freed::Undecided);
+        assert_eq!(model.hazards(), [""; 0]);
+        assert_eq!(model.engine.reachable(1).len(), 2);
+        assert_eq!(model.engine.reachable(2).len(), 1);
+        model.run_kernel(&[], &[touched]);
+        assert_eq!(decided(&mut model), [in_flight]);
+    }
+}
+
+#[test]
+fn a_host_access_of_a_neighbouring_byte_is_no_race_with_a_kernel() {
+    for (touched, hazards) in [
+        (PINNED..PINNED + 1, vec!["H01"]),
+        (PINNED + 1..PINNED + 8, vec![]),
+    ] {
+        let mut model = Model::last();
+        let [a, ..] = model.streams;
+        model.kernel(a);
+        assert_eq!(model.hazards(), [""; 0]);
+        assert_eq!(model.levels[&PINNED], Level::NoAccess);
+        let touch = model
+            .engine
+            .host_touch(PINNED, false, None, Site::default());
+        assert!(matches!(touch, HostTouch::First { .. }), "{touch:?}");
+        assert_eq!(model.hazards(), [""; 0]);
+        model.run_kernel(&[], &[touched]);
+        assert_eq!(model.hazards(), hazards);
+        // What the kernel has written is taken away until the host has waited for it, and the rest is open.
+        let levels = [PINNED, PINNED + 7].map(|byte| model.levels[&byte]);
+        assert!(levels.contains(&Level::NoAccess) && levels.contains(&Level::Open));
+        model.sync_stream(a);
+        model.hazards();
+        assert!(model.levels.values().all(|level| *level == Level::Open));
+    }
+}
+
+#[test]
+fn a_read_of_what_a_pending_kernel_may_write_is_judged_when_it_has_run() {
+    for (written, notes) in [(DEVICE..DEVICE + BYTES, 0), (DEVICE..DEVICE + 1, 1)] {
+        let mut model = Model::last();
+        let [a, ..] = model.streams;
+        model.kernel(a);
+        model.read("download", a);
+        assert_eq!(unwritten(&mut model), 0);
+        model.run_kernel(&[], &[written]);
+        model.sync_stream(a);
+        assert_eq!(unwritten(&mut model), notes);
+    }
+}
+
+/// How many operations have been found to read what was never written.
+fn unwritten(model: &mut Model) -> usize {
+    let is_it = |notice: &Notice| matches!(notice, Notice::Hazard(hazard) if hazard.kind == HazardKind::UninitializedRead);
+    let notices = model.engine.take_notices();
+    notices.iter().filter(|notice| is_it(notice)).count()
 }
 
 #[test]
@@ -518,7 +620,7 @@ fn a_race_names_the_earlier_operation_and_the_later_one() {
         .into_iter()
         .find_map(|notice| match notice {
             Notice::Hazard(hazard) => Some(hazard),
-            Notice::Protect(_) => None,
+            Notice::Protect(_) | Notice::Decided { .. } => None,
         })
         .expect("the writes race");
     assert_eq!(hazard.kind, HazardKind::StreamRaceWaw);

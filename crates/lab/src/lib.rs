@@ -1,8 +1,8 @@
 //! What the listings of the book share, and nothing that would hide cudarc from the reader.
 //!
 //! A listing is a complete cudarc program; what it needs beside cudarc is here: which driver
-//! answers, a gate that makes a race certain, counters of page faults, host memory whose page size
-//! is known, and values that no listing ever computes.
+//! answers, a gate that makes a race certain, [`kernels`] that produce and use values, counters of
+//! page faults, host memory whose page size is known, and values that no listing ever computes.
 
 mod counters;
 mod driver;
@@ -11,6 +11,7 @@ mod fill;
 mod frames;
 mod gate;
 mod huge;
+pub mod kernels;
 mod linux_pin;
 mod pageable;
 mod poison;

@@ -3,7 +3,7 @@
 //! Handles and addresses are plain numbers, as in C. The [`crate::lab::Lab`] that gave them keeps them alive until the
 //! program has ended. A program that frees one earlier does so to see what the driver makes of it.
 
-use std::ffi::c_void;
+use std::ffi::{c_void, CStr};
 use std::fmt;
 use std::ptr;
 
@@ -209,6 +209,8 @@ functions! {
     destroy_exec(exec: Exec) = cuGraphExecDestroy(exec.0 as sys::CUgraphExec);
     /// Destroys a graph.
     destroy_graph(graph: Graph) = cuGraphDestroy(graph.0 as sys::CUgraph);
+    /// Ends a module and its kernels.
+    unload(module: Module) = cuModuleUnload(module.0 as sys::CUmodule);
 }
 
 /// The device with this number.
@@ -323,6 +325,65 @@ pub fn instantiate(graph: Graph) -> (Code, Exec) {
     // SAFETY: the out-pointer is valid and the graph lives.
     let code = unsafe { sys::cuGraphInstantiateWithFlags(&mut exec, graph.0 as sys::CUgraph, 0) };
     (code.into(), Exec(exec as usize))
+}
+
+/// A loaded module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Module(pub usize);
+
+/// A kernel of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kernel(pub usize);
+
+/// Loads PTX.
+pub fn load(ptx: &CStr) -> (Code, Module) {
+    let mut module = ptr::null_mut();
+    // SAFETY: the out-pointer is valid, and the text ends with a NUL.
+    let code = unsafe { sys::cuModuleLoadData(&mut module, ptx.as_ptr().cast()) };
+    (code.into(), Module(module as usize))
+}
+
+/// The kernel of this name.
+pub fn kernel(module: Module, name: &CStr) -> (Code, Kernel) {
+    let mut function = ptr::null_mut();
+    let module = module.0 as sys::CUmodule;
+    // SAFETY: the out-pointer is valid, and the name ends with a NUL.
+    let code = unsafe { sys::cuModuleGetFunction(&mut function, module, name.as_ptr()) };
+    (code.into(), Kernel(function as usize))
+}
+
+/// Launches a kernel with one thread for each of `threads`, 256 to a block, or with one block of 256 for none.
+pub fn launch_kernel(
+    kernel: Kernel,
+    threads: usize,
+    arguments: &mut [u64],
+    stream: Stream,
+) -> Code {
+    let mut pointers: Vec<*mut c_void> = arguments
+        .iter_mut()
+        .map(|argument| ptr::from_mut(argument).cast())
+        .collect();
+    let blocks = threads.div_ceil(256).max(1) as u32;
+    let function = kernel.0 as sys::CUfunction;
+    let none = ptr::null_mut();
+    // SAFETY: a kernel of the lab has as many parameters, of at most 8 bytes each, and on this machine the low bytes of
+    // an argument come first; what it does with its memory is what the program is about.
+    unsafe {
+        sys::cuLaunchKernel(
+            function,
+            blocks,
+            1,
+            1,
+            256,
+            1,
+            1,
+            0,
+            stream.raw(),
+            pointers.as_mut_ptr(),
+            none,
+        )
+    }
+    .into()
 }
 
 /// A function for [`host_function`], boxed twice to have a thin address.

@@ -1,8 +1,11 @@
 //! What a program gets: memory, streams and events of one context, and gates to hold a stream.
 
+use std::ffi::CString;
 use std::thread;
 
-use crate::cuda::{self, Code, Context, Device, Event, Exec, Graph, HostFunction, Mode, Stream};
+use crate::cuda::{
+    self, Code, Context, Device, Event, Exec, Graph, HostFunction, Kernel, Mode, Module, Stream,
+};
 use crate::gate::{Gate, HELPER_OPENS_AFTER};
 use crate::host::Host;
 
@@ -31,6 +34,7 @@ pub struct Lab {
     graphs: Vec<Graph>,
     execs: Vec<Exec>,
     functions: Vec<HostFunction>,
+    modules: Vec<(&'static str, Module, Kernel)>,
     gates: Vec<Gate>,
     notes: Vec<String>,
     leaves_without_waiting: bool,
@@ -52,6 +56,7 @@ impl Lab {
             graphs: Vec::new(),
             execs: Vec::new(),
             functions: Vec::new(),
+            modules: Vec::new(),
             gates: Vec::new(),
             notes: Vec::new(),
             leaves_without_waiting: false,
@@ -197,6 +202,55 @@ impl Lab {
         host
     }
 
+    /// A kernel of [`::lab::kernels`].
+    pub fn kernel(&mut self, name: &'static str) -> Kernel {
+        self.context();
+        if let Some((_, _, kernel)) = self.modules.iter().find(|(known, ..)| *known == name) {
+            return *kernel;
+        }
+        let ptx = ::lab::kernels::ptx(name).expect("the lab has the kernel");
+        let text = |text: &str| CString::new(text).expect("no NUL is inside");
+        let (code, module) = cuda::load(&text(ptx));
+        code.ok();
+        let (code, kernel) = cuda::kernel(module, &text(name));
+        code.ok();
+        self.modules.push((name, module, kernel));
+        kernel
+    }
+
+    /// Queues a kernel that fills memory with a value.
+    pub fn fill_by_kernel(&mut self, to: Device, value: u32, stream: Stream) {
+        let kernel = self.kernel("fill_pattern");
+        let words = to.bytes / 4;
+        let mut arguments = [to.address, words as u64, u64::from(value), 0];
+        cuda::launch_kernel(kernel, words, &mut arguments, stream).ok();
+    }
+
+    /// Queues a kernel that adds all values of `from` and writes the sum to the first word of `to`.
+    pub fn sum_by_kernel(&mut self, to: Device, from: Device, stream: Stream) {
+        let kernel = self.kernel("checksum");
+        let mut arguments = [from.address, (from.bytes / 4) as u64, to.address];
+        cuda::launch_kernel(kernel, 0, &mut arguments, stream).ok();
+    }
+
+    /// The device's side of pinned memory.
+    pub fn mapped(&mut self, host: Host) -> Device {
+        let (code, device) = cuda::device_pointer(host);
+        code.ok();
+        device
+    }
+
+    /// Unloads the module of a kernel.
+    pub fn unload(&mut self, kernel: Kernel) {
+        let unload = |(_, module, known): &(&str, Module, Kernel)| {
+            if *known == kernel {
+                cuda::unload(*module).ok();
+            }
+            *known != kernel
+        };
+        self.modules.retain(unload);
+    }
+
     /// Queues a host function; it may run more than once, as part of a graph.
     pub fn host_function(&mut self, stream: Stream, function: impl Fn() + Send + Sync + 'static) {
         let function: HostFunction = Box::new(Box::new(function));
@@ -333,6 +387,11 @@ impl Lab {
         }
         codes.extend(self.execs.drain(..).map(cuda::destroy_exec));
         codes.extend(self.graphs.drain(..).map(cuda::destroy_graph));
+        codes.extend(
+            self.modules
+                .drain(..)
+                .map(|(_, module, _)| cuda::unload(module)),
+        );
         codes.extend(self.devices.drain(..).map(|(device, stream)| match stream {
             Some(stream) => cuda::free_async(device, stream),
             None => cuda::free(device),

@@ -14,7 +14,7 @@ pub const ANY_REPORT: &str = "any";
 /// A small program with what may come of it.
 #[derive(Clone)]
 pub struct Litmus {
-    /// L01 to L58 on the driver's functions, C01 to C13 on safe cudarc.
+    /// L01 to L63 on the driver's functions, C01 to C13 on safe cudarc.
     pub id: &'static str,
     /// The steps, in the words of the table.
     pub steps: &'static str,

@@ -70,7 +70,7 @@ impl Settings {
 /// One report of the model.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// H01 to H33.
+    /// H01 to H34.
     pub id: String,
     /// H13 to H17: the useless wait that explains it.
     pub cause: Option<String>,

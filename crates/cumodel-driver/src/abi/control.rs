@@ -66,3 +66,9 @@ pub extern "C" fn cumodel_explore_next() -> c_int {
             .is_some_and(|explorer| explorer.next_run()),
     )
 }
+
+/// Instructions that kernels have executed since the first context of this life, counted once for each thread.
+#[no_mangle]
+pub extern "C" fn cumodel_instructions() -> u64 {
+    lock().instructions
+}

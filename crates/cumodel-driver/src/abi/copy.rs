@@ -487,6 +487,7 @@ impl Call {
                     to: to.describe(),
                 },
                 accesses: accesses(Some((from, *bytes)), (to, *bytes)),
+                late: None,
                 effect,
                 site: site.clone(),
                 visibility: Visibility::ByRace,

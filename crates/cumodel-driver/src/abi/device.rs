@@ -155,14 +155,21 @@ fn attribute_of(machine: Machine, attribute: c_int) -> Option<c_int> {
         4 => 64,                    // MAX_BLOCK_DIM_Z
         5 => i32::MAX,              // MAX_GRID_DIM_X
         6 | 7 => 65_535,            // MAX_GRID_DIM_Y, _Z
+        8 => 48 << 10,              // MAX_SHARED_MEMORY_PER_BLOCK
+        9 => 64 << 10,              // TOTAL_CONSTANT_MEMORY
         10 => 32,                   // WARP_SIZE
         15 | 19 | 31 | 41 => 1, // GPU_OVERLAP, CAN_MAP_HOST_MEMORY, CONCURRENT_KERNELS, UNIFIED_ADDRESSING
         16 => 1,                // MULTIPROCESSOR_COUNT
+        39 => 2048,             // MAX_THREADS_PER_MULTIPROCESSOR
         40 => 2,                // ASYNC_ENGINE_COUNT
         75 => 8,                // COMPUTE_CAPABILITY_MAJOR
         83 | 89 => 1,           // MANAGED_MEMORY, CONCURRENT_MANAGED_ACCESS
         88 | 100 | 101 => coherent, // PAGEABLE_MEMORY_ACCESS, …_USES_HOST_PAGE_TABLES, DIRECT_MANAGED_MEM_ACCESS_FROM_HOST
         91 | 99 => 1, // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, HOST_REGISTER_SUPPORTED
+        81 => 164 << 10, // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+        97 => 163 << 10, // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        106 => 32,    // MAX_BLOCKS_PER_MULTIPROCESSOR
+        111 => 1 << 10, // RESERVED_SHARED_MEMORY_PER_BLOCK
         115 => 1,     // MEMORY_POOLS_SUPPORTED
         134 => coherent - 1, // HOST_NUMA_ID: no nearest node on the discrete machine, node 0 on the coherent one
         other if (1..=LAST_ATTRIBUTE).contains(&other) => 0,

@@ -263,6 +263,7 @@ impl Call {
                 call: node.call,
                 what: node.what.clone(),
                 accesses: node.accesses.clone(),
+                late: self.expected(&node.effect),
                 effect: node.effect.clone(),
                 site: node.site.clone(),
                 visibility: node.visibility,

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
-use cumodel::{Access, AccessKind, Place, Region, Space, StreamId, Visibility, What};
+use cumodel::{Access, AccessKind, Freed, Place, Region, Space, StreamId, Visibility, What};
 
 use super::{call, give, give_if_wanted, Call, Handle};
 use crate::config::Free;
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn cuMemFreeHost(address: *mut c_void) -> u32 {
         call.unsafe_during_capture()?;
         call.wait_as_drivers_do()?;
         let name = call.name;
-        if !call.state.free_now(&region, name, capture()) {
+        if call.state.free_now(&region, name, capture()) == Freed::Idle {
             call.note_hidden_wait();
         }
         Ok(())
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
 
 impl Call {
     /// Allocates device memory, waiting for blocks that are about to be free if there is no room otherwise.
-    fn allocate_device(
+    pub(super) fn allocate_device(
         &mut self,
         bytes: usize,
         stream: Option<StreamId>,

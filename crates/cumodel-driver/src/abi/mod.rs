@@ -17,14 +17,19 @@ pub mod copy;
 pub mod device;
 pub mod error;
 pub mod event;
+pub mod function;
 pub mod graph;
+pub mod launch;
 pub mod managed;
 pub mod memory;
+pub mod module;
+pub mod occupancy;
 pub mod register;
 pub mod stream;
 pub mod unmodelled;
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
@@ -383,11 +388,22 @@ impl Call {
             call: self.name,
             what,
             accesses,
+            late: self.expected(&effect),
             effect,
             site: capture(),
             visibility,
         };
         Ok(Some(self.state.enqueue(stream, spec, &[])))
+    }
+
+    /// The allocations that an operation can be expected to touch, if it shows only by running which ones it does.
+    fn expected(&self, effect: &Effect) -> Option<Vec<Range<u64>>> {
+        let Effect::Kernel(launch) = effect else {
+            return None;
+        };
+        let state = &*self.state;
+        let regions = launch.expected(&state.memory, &state.engine);
+        Some(regions.iter().map(|it| it.range.clone()).collect())
     }
 
     /// Makes the host wait for `target`, which it calls `on` in the trace.
@@ -407,8 +423,9 @@ impl Call {
         kind: &str,
         fits: impl Fn(Space) -> bool,
     ) -> Result<Arc<Region>, Code> {
+        let of_module = self.state.modules.owns(address);
         match self.state.engine.regions().starting_at(address) {
-            Some(region) if fits(region.space) => Ok(region.clone()),
+            Some(region) if fits(region.space) && !of_module => Ok(region.clone()),
             _ => {
                 let why = format!("{address:#x} is not the start of a live {kind} allocation");
                 let why = match self.state.memory.ended(address) {

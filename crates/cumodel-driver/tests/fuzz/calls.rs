@@ -26,6 +26,8 @@ pub struct Caller {
     pub log: File,
     /// The thread's number, for the log.
     pub number: usize,
+    /// May a kernel do what no kernel may do? The error stays until the process ends.
+    pub faults: bool,
     /// Does nobody else use the driver, so that what is alive now is alive until the next call?
     pub alone: bool,
 }
@@ -40,23 +42,25 @@ macro_rules! call {
     }};
 }
 
+pub(crate) use call;
+
 impl Caller {
     fn pool(&self) -> std::sync::MutexGuard<'_, Pool> {
         // A thread that has failed ends the test anyway.
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&mut self, kind: Kind) -> usize {
+    pub fn handle(&mut self, kind: Kind) -> usize {
         let pool = self.pool.clone();
         let pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.handle(&mut self.rng, kind)
     }
 
-    fn stream(&mut self) -> usize {
+    pub fn stream(&mut self) -> usize {
         self.handle(Kind::Stream)
     }
 
-    fn device_address(&mut self) -> u64 {
+    pub fn device_address(&mut self) -> u64 {
         let pool = self.pool.clone();
         let pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
         pool.device_address(&mut self.rng)
@@ -96,7 +100,7 @@ impl Caller {
     }
 
     /// A place for a result, or null.
-    fn out<T>(&mut self, place: &mut T) -> *mut T {
+    pub fn out<T>(&mut self, place: &mut T) -> *mut T {
         if self.rng.u8(..20) == 0 {
             ptr::null_mut()
         } else {
@@ -104,14 +108,14 @@ impl Caller {
         }
     }
 
-    fn calling(&mut self, function: &str, arguments: &[String]) {
+    pub fn calling(&mut self, function: &str, arguments: &[String]) {
         let line = format!("{} {function}({})\n", self.number, arguments.join(", "));
         self.log
             .write_all(line.as_bytes())
             .expect("the log can be written");
     }
 
-    fn returned(&mut self, function: &str, code: u32) -> bool {
+    pub fn returned(&mut self, function: &str, code: u32) -> bool {
         self.log
             .write_all(format!("{}   {code}\n", self.number).as_bytes())
             .expect("the log can be written");
@@ -127,7 +131,7 @@ impl Caller {
         code == 0
     }
 
-    fn made(&mut self, ok: bool, kind: Kind, handle: usize) {
+    pub fn made(&mut self, ok: bool, kind: Kind, handle: usize) {
         if ok && handle != 0 {
             self.pool().add(kind, handle);
         }
@@ -146,7 +150,8 @@ impl Caller {
             60..=76 => self.copies(),
             77..=84 => self.memsets(),
             85..=88 => self.host_functions(),
-            89..=95 => self.graphs(),
+            89..=92 => self.graphs(),
+            93..=95 => self.kernels(),
             96 => self.touch(),
             _ => self.managed(),
         }
@@ -275,9 +280,9 @@ impl Caller {
                 call!(self, cuCtxSetFlags, flags);
             }
             15 => {
-                self.calling("cuModuleLoadData", &[]);
-                let code = unmodelled::cuModuleLoadData();
-                self.returned("cuModuleLoadData", code);
+                self.calling("cuLibraryLoadData", &[]);
+                let code = unmodelled::cuLibraryLoadData();
+                self.returned("cuLibraryLoadData", code);
             }
             16 => {
                 let out = self.out(&mut flags);

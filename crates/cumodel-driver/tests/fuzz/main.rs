@@ -9,6 +9,7 @@
 //! `CUMODEL_FUZZ_SECONDS=1800` runs with new seeds for that long; `CUMODEL_FUZZ_SEED=…` repeats one.
 
 mod calls;
+mod kernels;
 mod pool;
 
 use std::ffi::CString;
@@ -136,7 +137,7 @@ fn run_seed(seed: u64, log: &Path) {
         // An error that stays, stays until the process ends (R74): it ends this one's rounds.
         let last = round + 1 == ROUNDS;
         configure(&random_settings(&mut rng, last));
-        run_round(&mut rng, log);
+        run_round(&mut rng, log, last);
         if last {
             return;
         }
@@ -154,7 +155,7 @@ fn random_settings(rng: &mut Rng, fatal: bool) -> String {
     let random = format!("random:{seed}");
     let schedules = ["last", "eager", "fifo", &random, "explore"];
     let mut settings = format!(
-        "schedule={} pageable={} free={} machine={} on_hazard={} devices={}",
+        "schedule={} pageable={} free={} machine={} on_hazard={} devices={} kernel_budget=100000",
         schedules[rng.usize(..schedules.len())],
         ["staged", "direct"][rng.usize(..2)],
         ["doc", "driver"][rng.usize(..2)],
@@ -185,7 +186,8 @@ fn configure(settings: &str) {
     assert_eq!(unsafe { cumodel_configure(text.as_ptr()) }, 0, "{settings}");
 }
 
-fn run_round(rng: &mut Rng, log: File) {
+/// `faults` allows kernels that do what no kernel may do.
+fn run_round(rng: &mut Rng, log: File, faults: bool) {
     let pool = Arc::new(Mutex::new(Pool::default()));
     let threads = rng.usize(1..=3);
     let callers: Vec<Caller> = (0..threads)
@@ -195,6 +197,7 @@ fn run_round(rng: &mut Rng, log: File) {
             log: log.try_clone().expect("the log is open"),
             number,
             alone: threads == 1,
+            faults,
         })
         .collect();
     let running: Vec<_> = callers

@@ -19,9 +19,11 @@ pub enum Kind {
     Event,
     Graph,
     Exec,
+    Module,
+    Function,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 7;
 
 /// Shared by the threads of a round.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Random programs: the engine against an interpreter that knows no clocks, no ledger and no schedules.
 //!
-//! Three streams, two device buffers, a pinned one, copies, memsets, records, waits, host waits, loads and stores.
+//! Three streams, two device buffers, a pinned one, copies, kernels that copy, memsets, records, waits, host waits, loads and stores.
 //! Which accesses race is found by ancestor sets, and what a program can end with by trying every order of its steps.
 
 mod explored;
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use cumodel::{Explorer, HazardKind, Schedule};
 use fastrand::Rng;
 use naive::{outcome_in_program_order, outcomes, Order, Outcome, Pieces};
-use program::Program;
-use world::{run, Fault, Run};
+use program::{Line, Program};
+use world::{run, Fault, Report, Run};
 
 const PROGRAMS: u64 = 10_000;
 /// States that the interpreter tries before it gives a program up.
@@ -125,7 +125,8 @@ fn check(program: &Program, seed: u64, fault: Fault) -> Result<Checked, String> 
     })
 }
 
-/// The engine reports nothing that is no race, and something for every line that races with an earlier one.
+/// The engine reports nothing that is no race, something for every line that races with an earlier one, and something for
+/// every kernel that races.
 fn compare_races(
     program: &Program,
     races: &BTreeSet<(usize, usize)>,
@@ -144,14 +145,23 @@ fn compare_races(
             return Err(format!("the wrong kind of hazard: {report:?}"));
         }
     }
+    let is_kernel = |line: usize| matches!(program.lines[line], Line::Kernel { .. });
     for &(a, b) in races {
-        let reported = if program.lines[b].stream().is_some() {
-            run.reports.iter().any(|report| report.b == b)
-        } else {
+        let reported = if program.lines[b].stream().is_none() {
             // The pages of an operation are opened when its race with the host is reported, so later ones go unseen.
             run.reports
                 .iter()
                 .any(|report| program.lines[report.b].stream().is_none())
+        } else {
+            // A kernel's race is found when it has run; by then a later access can stand for the one that it races with.
+            let of_kernel = |report: &Report| {
+                [a, b]
+                    .iter()
+                    .any(|&line| is_kernel(line) && report.names(line))
+            };
+            run.reports
+                .iter()
+                .any(|report| report.b == b || of_kernel(report))
         };
         if !reported {
             return Err(format!("the race of lines {a} and {b} is not reported"));
@@ -266,6 +276,7 @@ fn an_engine_with_a_fault_is_caught() {
         (Fault::NoWaits, legal(Fault::NoWaits)),
         (Fault::EventsCoverTooMuch, any(Fault::EventsCoverTooMuch)),
         (Fault::EverythingIsOrdered, any(Fault::EverythingIsOrdered)),
+        (Fault::SilentKernels, any(Fault::SilentKernels)),
     ] {
         println!("{fault:?}: found by {found} of 500 programs");
         assert!(found >= 5, "{fault:?}: {found}");

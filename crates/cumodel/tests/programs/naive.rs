@@ -21,6 +21,7 @@ impl Order {
             let mut direct: Vec<Option<usize>> = vec![last_of_host];
             match *line {
                 Line::Copy { stream, .. }
+                | Line::Kernel { stream, .. }
                 | Line::Fill { stream, .. }
                 | Line::Record { stream, .. }
                 | Line::Wait { stream, .. } => {
@@ -217,6 +218,7 @@ fn split(line: Line, pieces: Pieces) -> Vec<Step> {
             .zip(parts(to))
             .map(|(from, to)| Step::Move { from, to })
             .collect(),
+        Line::Kernel { from, to, .. } => vec![Step::Move { from, to }],
         Line::Fill { to, value, .. } => parts(to)
             .into_iter()
             .map(|to| Step::Fill { to, value })

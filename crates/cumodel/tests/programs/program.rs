@@ -41,10 +41,30 @@ impl Span {
 /// One call of the driver, or one load or store of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    Copy { stream: usize, from: Span, to: Span },
-    Fill { stream: usize, to: Span, value: u8 },
-    Record { event: usize, stream: usize },
-    Wait { stream: usize, event: usize },
+    Copy {
+        stream: usize,
+        from: Span,
+        to: Span,
+    },
+    /// A copy by a kernel: which bytes it touches is not known before it has run, and it runs in one piece.
+    Kernel {
+        stream: usize,
+        from: Span,
+        to: Span,
+    },
+    Fill {
+        stream: usize,
+        to: Span,
+        value: u8,
+    },
+    Record {
+        event: usize,
+        stream: usize,
+    },
+    Wait {
+        stream: usize,
+        event: usize,
+    },
     SyncStream(usize),
     SyncEvent(usize),
     SyncContext,
@@ -61,7 +81,9 @@ impl Line {
             len: 1,
         };
         match self {
-            Line::Copy { from, to, .. } => vec![(from, false), (to, true)],
+            Line::Copy { from, to, .. } | Line::Kernel { from, to, .. } => {
+                vec![(from, false), (to, true)]
+            }
             Line::Fill { to, .. } => vec![(to, true)],
             Line::Load(start) => vec![(cell(start), false)],
             Line::Store(start, _) => vec![(cell(start), true)],
@@ -73,6 +95,7 @@ impl Line {
     pub fn stream(self) -> Option<usize> {
         match self {
             Line::Copy { stream, .. }
+            | Line::Kernel { stream, .. }
             | Line::Fill { stream, .. }
             | Line::Record { stream, .. }
             | Line::Wait { stream, .. } => Some(stream),
@@ -207,7 +230,11 @@ fn random_copy(rng: &mut Rng, stream: usize) -> Line {
             len: from.len,
         };
         if !from.overlaps(to) {
-            return Line::Copy { stream, from, to };
+            return if rng.u8(..5) < 2 {
+                Line::Kernel { stream, from, to }
+            } else {
+                Line::Copy { stream, from, to }
+            };
         }
     }
 }
@@ -236,6 +263,9 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Line::Copy { stream, from, to } => write!(f, "copy {from} to {to} on stream {stream}"),
+            Line::Kernel { stream, from, to } => {
+                write!(f, "let a kernel copy {from} to {to} on stream {stream}")
+            }
             Line::Fill { stream, to, value } => {
                 write!(f, "fill {to} with {value} on stream {stream}")
             }

@@ -24,6 +24,8 @@ pub enum Fault {
     EventsCoverTooMuch,
     /// Every stream orders with every other one, by the legacy rule.
     EverythingIsOrdered,
+    /// What a kernel touches is never told.
+    SilentKernels,
 }
 
 /// A hazard in terms of the program's lines; the host's own touches are lines too.
@@ -32,6 +34,13 @@ pub struct Report {
     pub kind: HazardKind,
     pub a: usize,
     pub b: usize,
+}
+
+impl Report {
+    /// Is the line one of the two?
+    pub fn names(&self, line: usize) -> bool {
+        self.a == line || self.b == line
+    }
 }
 
 /// What a run shows.
@@ -45,6 +54,7 @@ pub struct Run {
 enum Effect {
     Nothing,
     Copy { from: usize, to: usize, len: usize },
+    Kernel { from: Span, to: Span },
     Fill { to: usize, len: usize, value: u8 },
 }
 
@@ -70,6 +80,7 @@ pub fn run(program: &Program, schedule: Schedule, fault: Fault) -> Run {
     }
     let everything = world.engine.context_target(world.legacy);
     world.wait(&everything);
+    world.take_notices();
     assert!(!world.engine.has_pending());
     Run {
         outcome: Outcome {
@@ -154,7 +165,13 @@ impl World {
                     access(from, AccessKind::Read),
                     access(to, AccessKind::Write),
                 ];
-                self.enqueue(number, stream, accesses, effect);
+                self.enqueue(number, stream, accesses, None, effect);
+            }
+            Line::Kernel { stream, from, to } => {
+                let whole = |span: Span| base(span.buffer)..base(span.buffer) + CELLS as u64;
+                let expected = Some(vec![whole(from), whole(to)]);
+                let effect = Effect::Kernel { from, to };
+                self.enqueue(number, stream, Vec::new(), expected, effect);
             }
             Line::Fill { stream, to, value } => {
                 let effect = Effect::Fill {
@@ -163,7 +180,7 @@ impl World {
                     value,
                 };
                 let accesses = vec![access(to, AccessKind::Write)];
-                self.enqueue(number, stream, accesses, effect);
+                self.enqueue(number, stream, accesses, None, effect);
             }
             Line::Record { event, stream } => {
                 let (event, stream) = (self.events[event], self.streams[stream]);
@@ -197,10 +214,17 @@ impl World {
             self.engine.order_host_after(&everything);
         }
         self.return_from_call();
-        self.take_notices(number);
+        self.take_notices();
     }
 
-    fn enqueue(&mut self, number: usize, stream: usize, accesses: Vec<Access>, effect: Effect) {
+    fn enqueue(
+        &mut self,
+        number: usize,
+        stream: usize,
+        accesses: Vec<Access>,
+        late: Option<Vec<Range<u64>>>,
+        effect: Effect,
+    ) {
         let spec = Spec {
             call: "operation",
             what: What::Fill {
@@ -208,6 +232,7 @@ impl World {
                 to: Place::Pageable,
             },
             accesses,
+            late,
             effect,
             visibility: Visibility::ByRace,
             site: Site::default(),
@@ -236,6 +261,7 @@ impl World {
                     call: "wait",
                     what: What::Wait(0),
                     accesses: Vec::new(),
+                    late: None,
                     effect: Effect::Nothing,
                     visibility: Visibility::ByRace,
                     site: Site::default(),
@@ -285,6 +311,17 @@ impl World {
                 self.memory
                     .copy_within(from + piece.start..from + piece.end, to + piece.start);
             }
+            Effect::Kernel { from, to } => {
+                let start = index(from);
+                self.memory.copy_within(start..start + from.len, index(to));
+                let (reads, writes) = (addresses(from), addresses(to));
+                if self.fault == Fault::SilentKernels {
+                    self.engine.complete_late(step.op, &[], &[]);
+                } else {
+                    self.engine.complete_late(step.op, &[reads], &[writes]);
+                }
+                return true;
+            }
             Effect::Fill { to, len, value } => {
                 let piece = piece(len);
                 self.memory[to + piece.start..to + piece.end].fill(value);
@@ -301,15 +338,15 @@ impl World {
         let allowed =
             |world: &World| world.levels.get(&address).copied().unwrap_or(Level::Open) >= needed;
         if !allowed(self) {
-            self.engine
-                .host_touch(address, write, None, Site::default());
-            self.take_notices(number);
+            let site = Site([number].into());
+            self.engine.host_touch(address, write, None, site);
+            self.take_notices();
             assert!(allowed(self), "the access would fault for ever");
         }
     }
 
-    /// Takes what the engine announces; a hazard of the host's is one of the line `number`.
-    fn take_notices(&mut self, number: usize) {
+    /// Takes what the engine announces; the place of a host access is the number of its line.
+    fn take_notices(&mut self) {
         for notice in self.engine.take_notices() {
             match notice {
                 Notice::Protect(change) => {
@@ -320,7 +357,8 @@ impl World {
                 Notice::Hazard(hazard) if hazard.kind.severity() == Severity::Hazard => {
                     let line = |party: &Option<Party>| match party {
                         Some(Party::Operation { info, .. }) => self.lines[&info.op],
-                        _ => number,
+                        Some(Party::Touch { site, .. }) => site.0[0],
+                        _ => unreachable!("nothing is freed"),
                     };
                     self.reports.push(Report {
                         kind: hazard.kind,
@@ -329,7 +367,7 @@ impl World {
                     });
                 }
                 // A copy of device memory that nothing was written to is no mistake here.
-                Notice::Hazard(_) => (),
+                Notice::Hazard(_) | Notice::Decided { .. } => (),
             }
         }
     }

@@ -6,6 +6,7 @@ mod device_memory;
 mod graphs;
 mod host_functions;
 mod host_memory;
+mod kernels;
 mod streams;
 mod waits;
 
@@ -14,7 +15,7 @@ use crate::lab::Lab;
 /// A hazard, a program that has it, and one that has none.
 #[derive(Clone, Copy)]
 pub struct Hazard {
-    /// H01 to H33.
+    /// H01 to H34, with a letter where one side is a kernel.
     pub id: &'static str,
     /// The whole report list of the broken program.
     pub report: &'static str,
@@ -74,6 +75,7 @@ pub fn all() -> Vec<Hazard> {
         graphs::ALL,
         host_functions::ALL,
         host_memory::ALL,
+        kernels::ALL,
         streams::ALL,
         waits::ALL,
     ]

@@ -5,6 +5,7 @@ mod copies;
 mod events;
 mod graphs;
 mod host_functions;
+mod kernels;
 mod memory;
 mod rules;
 mod safe;
@@ -19,6 +20,7 @@ pub fn all() -> Vec<Litmus> {
         events::TESTS,
         streams::TESTS,
         host_functions::TESTS,
+        kernels::TESTS,
         memory::TESTS,
         graphs::TESTS,
         codes::TESTS,

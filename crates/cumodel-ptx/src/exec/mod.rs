@@ -1,0 +1,6 @@
+//! Execution: lanes of a warp, warps of a block.
+pub(crate) mod block;
+pub(crate) mod lanes;
+pub(crate) mod memory;
+pub(crate) mod sync;
+pub(crate) mod warp;
