@@ -14,9 +14,9 @@ use crate::Memory;
 /// Calls in calls.
 const DEEPEST: usize = 256;
 /// Steps until a group gives way to another of its warp.
-const SLICE: u64 = 1 << 12;
+const SLICE: u64 = 1 << 10;
 /// Steps until a warp gives way to another of its block.
-const TURN: u64 = 1 << 14;
+const TURN: u64 = 1 << 12;
 
 /// What a launch has in common for all its warps.
 pub(crate) struct Machine<'m> {
