@@ -53,7 +53,6 @@ mod access;
 mod code;
 mod decode;
 mod exec;
-mod flat;
 mod launch;
 mod memory;
 mod module;
@@ -61,7 +60,6 @@ mod syntax;
 mod types;
 
 pub use decode::mnemonics;
-pub use flat::FlatMemory;
 pub use launch::{Executed, Launch, Reason, Stopped};
 pub use memory::{Access, Memory, OutOfRange};
 pub use module::{Global, Kernel, LoadError, Module, Param};
