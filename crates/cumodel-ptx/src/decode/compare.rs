@@ -205,14 +205,15 @@ pub(super) fn set<'a>(
     form: &mut Form<'_, 'a>,
     builder: &mut Builder<'_, 'a>,
 ) -> Result<Op, Problem> {
-    let ty = form.ty(&[Type::U32, Type::S32, Type::F32])?;
+    let ty = form.ty(&[Type::U32, Type::S32, Type::F32, Type::F16])?;
     let (comparison, d) = comparison(form, builder)?;
-    let d = builder.scope.destination(&d, 32)?;
-    let yes = u64::from(if ty == Type::F32 {
-        1f32.to_bits()
-    } else {
-        u32::MAX
-    });
+    let d = builder.scope.destination(&d, ty.bits())?;
+    let yes = match ty {
+        Type::F32 => u64::from(1f32.to_bits()),
+        // One, in half precision.
+        Type::F16 => 0x3c00,
+        _ => u64::from(u32::MAX),
+    };
     Ok(whole(move |frame, mask| {
         let (truth, _) = comparison.run(frame, mask);
         set_lanes(&mut frame.regs[d as usize], mask, |lane| {

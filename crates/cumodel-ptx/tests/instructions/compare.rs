@@ -128,6 +128,7 @@ pub fn sets() {
         ("u32", 0xffff_ffff),
         ("s32", 0xffff_ffff),
         ("f32", u64::from(1f32.to_bits())),
+        ("f16", 0x3c00),
     ] {
         check(
             &format!("set.lt.{ty}.s64 %d, %a, %b;"),

@@ -248,6 +248,24 @@ pub fn atomics() {
     atomic("atom.SPACE.add.f32 %c, [%out], %b;", "f32", |a, b, _| {
         nan(f.add(a, b, crate::exact::Mode::Nearest))
     });
+    let half = |a: u64, b: u64| {
+        let sum = crate::exact::HALF.add(a & 0xffff, b & 0xffff, crate::exact::Mode::Nearest);
+        if crate::exact::HALF.is_nan(sum) {
+            0x7fff
+        } else {
+            sum
+        }
+    };
+    atomic(
+        "atom.SPACE.add.noftz.f16 %c, [%out], %b;",
+        "f16",
+        |a, b, _| half(a, b),
+    );
+    atomic(
+        "red.SPACE.add.noftz.f16x2 [%out], %b;",
+        "f16x2",
+        |a, b, _| half(a, b) | half(a >> 16, b >> 16) << 16,
+    );
     let f = crate::exact::DOUBLE;
     let nan = |word: u64| {
         if f.is_nan(word) {
