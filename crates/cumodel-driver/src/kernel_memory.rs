@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn a_coherent_device_reaches_what_is_mapped_and_nothing_else() {
         let pageable = Pageable {
-            forbidden: vec![100..200],
+            forbidden: vec![100..150, 150..200],
             mapped: OnceLock::from(vec![(0..300, true), (300..400, false), (500..600, true)]),
         };
         assert!(pageable.holds(0..100, true));

@@ -344,7 +344,10 @@ const PROGRAMS: &[Program] = &[
                 sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
                 sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
             ];
-            let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), log.len() as *mut c_void];
+            let mut values: [*mut c_void; 2] = [
+                log.as_mut_ptr().cast(),
+                ptr::without_provenance_mut(log.len()),
+            ];
             // SAFETY: the out-pointer is valid, the image ends with a NUL, and the buffer has its size.
             let code = unsafe {
                 sys::cuModuleLoadDataEx(
@@ -392,9 +395,9 @@ const PROGRAMS: &[Program] = &[
             let (kernel, address) = (odd(c"store"), device(4));
             let (mut packed, mut size) = (address, 8usize);
             let mut extra: [*mut c_void; 5] = [
-                1 as *mut c_void,
+                ptr::without_provenance_mut(1),
                 ptr::from_mut(&mut packed).cast(),
-                2 as *mut c_void,
+                ptr::without_provenance_mut(2),
                 ptr::from_mut(&mut size).cast(),
                 ptr::null_mut(),
             ];
@@ -622,7 +625,7 @@ fn main() -> ExitCode {
         .collect();
     // A planted fault: a program that prints something else than it should.
     trials.push(Trial::test("planted::a_wrong_result_is_caught", || {
-        let wrong = program("null_is_a_wild_address", || String::new(), "0 0");
+        let wrong = program("null_is_a_wild_address", String::new, "0 0");
         match test(&wrong) {
             Ok(()) => Err("it was not caught".into()),
             Err(_) => Ok(()),

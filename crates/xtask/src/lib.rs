@@ -10,9 +10,13 @@
 //! | [`record`] | one run of one listing |
 //! | [`timeline`] | the diagram of a run |
 //! | [`files`] | the recorded files beside a listing |
+//! | [`kernels`] | the PTX of the kernels that listings launch |
+//! | [`nvrtc`] | where NVIDIA's compiler is, if it is |
 
 pub mod build;
 pub mod examples;
 pub mod files;
+pub mod kernels;
+pub mod nvrtc;
 pub mod record;
 pub mod timeline;
