@@ -1,4 +1,4 @@
-//! cudarc's own driver tests, unchanged, on the driver that the listings run on.
+//! cudarc's own driver tests, unchanged, on the driver that the listings run on, and its examples with kernels.
 //!
 //! They were written by others for a GPU, so that they pass says something of the model that our own tests cannot say.
 //! One trial for each of cudarc's tests; what is not applicable is ignored, with its reason, and counted at the end.
@@ -44,7 +44,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Driver::Model => 2,
         Driver::Gpu => usize::try_from(CudaContext::device_count()?)?,
     };
-    let program = Arc::new(Program::build(&proofs::root())?);
+    let compiler = xtask::nvrtc::find(&proofs::root())?;
+    let has_compiler = compiler.is_some();
+    let program = Program::build(&proofs::root(), table::EXAMPLES, compiler)?;
+    let program = Arc::new(program);
     let built = program.tests()?;
     let source = source::tests(&program.package)?;
     let version = program.version.clone();
@@ -54,12 +57,22 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut applicable = 0;
     let mut trials = planted();
     for name in &source {
-        let reason = table::not_applicable(name, devices);
+        let reason = table::not_applicable(name, devices, has_compiler);
         match reason {
             Some(reason) => *reasons.entry(reason).or_default() += 1,
             None => applicable += 1,
         }
-        trials.push(trial(name, reason, driver, &program, &passed));
+        let what = What::Test(name.clone());
+        trials.push(trial(what, reason, driver, &program, &passed));
+    }
+    for name in table::EXAMPLES {
+        let reason = table::not_applicable_example(name, has_compiler);
+        match reason {
+            Some(reason) => *reasons.entry(reason).or_default() += 1,
+            None => applicable += 1,
+        }
+        let what = What::Example((*name).to_owned());
+        trials.push(trial(what, reason, driver, &program, &passed));
     }
     let misfits = table::misfits(&source, &built, table::NOT_APPLICABLE);
     trials.push(Trial::test("the_table_fits_this_cudarc", move || {
@@ -71,12 +84,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.list && !filtered {
         let passed = passed.load(Ordering::Relaxed);
         println!(
-            "{} driver tests of cudarc {version}, on {driver_name}:",
-            source.len()
+            "{} driver tests and {} examples of cudarc {version}, on {driver_name}:",
+            source.len(),
+            table::EXAMPLES.len()
         );
         println!("{passed:4} passed");
         println!("{:4} failed", applicable - passed);
-        println!("{:4} not applicable", source.len() - applicable);
+        let all = source.len() + table::EXAMPLES.len();
+        println!("{:4} not applicable", all - applicable);
         for (reason, count) in reasons {
             println!("     {count:4} {}", reason.text());
         }
@@ -85,32 +100,58 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(conclusion.exit_code())
 }
 
+/// Something of cudarc's to run.
+#[derive(Clone)]
+enum What {
+    Test(String),
+    Example(String),
+}
+
+impl What {
+    fn run(&self, program: &Program, schedule: &str) -> Result<Vec<String>> {
+        match self {
+            What::Test(name) => program.run(name, schedule),
+            What::Example(name) => program.run_example(name, schedule),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            What::Test(name) | What::Example(name) => name,
+        }
+    }
+}
+
 fn trial(
-    name: &str,
+    what: What,
     reason: Option<Reason>,
     driver: Driver,
     program: &Arc<Program>,
     passed: &Arc<AtomicUsize>,
 ) -> Trial {
-    let (test, program, passed) = (name.to_owned(), program.clone(), passed.clone());
+    let (program, passed) = (program.clone(), passed.clone());
+    let name = match &what {
+        What::Test(name) => name.clone(),
+        What::Example(name) => format!("examples::{name}"),
+    };
     Trial::ignorable_test(name, move || {
         if let Some(reason) = reason {
             return Ok(Completion::ignored_with(reason.text()));
         }
-        passes(&program, &test, driver).map_err(|error| Failed::from(format!("{error:#}")))?;
+        passes(&program, &what, driver).map_err(|error| Failed::from(format!("{error:#}")))?;
         passed.fetch_add(1, Ordering::Relaxed);
         Ok(Completion::Completed)
     })
 }
 
-/// `test` passes; on the model under every schedule, and with the hazards that are known and no others.
-fn passes(program: &Program, test: &str, driver: Driver) -> Result<()> {
+/// `what` passes; on the model under every schedule, and with the hazards that are known and no others.
+fn passes(program: &Program, what: &What, driver: Driver) -> Result<()> {
     if driver == Driver::Gpu {
-        program.run(test, "of the GPU")?;
+        what.run(program, "of the GPU")?;
         return Ok(());
     }
-    let known = table::hazards(test);
-    let mut found = program.run(test, "last")?;
+    let known = table::hazards(what.name());
+    let mut found = what.run(program, "last")?;
     found.sort_unstable();
     found.dedup();
     ensure!(
@@ -118,7 +159,7 @@ fn passes(program: &Program, test: &str, driver: Driver) -> Result<()> {
         "under last it has the hazards {found:?}, and the table says {known:?}"
     );
     for schedule in OTHER_SCHEDULES {
-        let found = program.run(test, schedule)?;
+        let found = what.run(program, schedule)?;
         if let Some(id) = found.iter().find(|id| !known.contains(&id.as_str())) {
             bail!("under {schedule} it has the hazard {id}, which the table does not know");
         }
@@ -128,7 +169,7 @@ fn passes(program: &Program, test: &str, driver: Driver) -> Result<()> {
 
 /// Faults that each of the checks above must find.
 fn planted() -> Vec<Trial> {
-    const TABLE: &Table = &[(Reason::Kernel, &["a"]), (Reason::Duration, &["b"])];
+    const TABLE: &Table = &[(Reason::Half, &["a"]), (Reason::Duration, &["b"])];
     let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     vec![
         Trial::test(
@@ -140,7 +181,7 @@ fn planted() -> Vec<Trial> {
         ),
         Trial::test("planted::a_test_that_is_listed_and_can_be_run", move || {
             let found = table::misfits(&names(&["a", "b"]), &names(&["a", "b"]), TABLE);
-            expect(&found, &["a is built without nvrtc: strike it off"])
+            expect(&found, &["a is built without f16: strike it off"])
         }),
         Trial::test("planted::a_test_that_is_listed_and_gone", move || {
             let found = table::misfits(&names(&["a"]), &[], TABLE);

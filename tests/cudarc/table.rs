@@ -3,8 +3,17 @@
 /// Why a test is not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// cudarc leaves it out without its feature `nvrtc`: it compiles a kernel and launches it.
-    Kernel,
+    /// It compiles a kernel, and nvrtc is not here.
+    Compiler,
+    /// cudarc leaves it out without its feature `f16`, and the kernel includes a header of the CUDA toolkit.
+    Half,
+    /// Its kernel executes 10,000,000,000 instructions, all threads together. That is nothing for a GPU and minutes for
+    /// the model, which takes such a kernel for one that never ends.
+    Long,
+    /// It prints from a kernel, which the model refuses.
+    Print,
+    /// It asserts that two kernels run at the same time. The model runs one after the other.
+    Overlap,
     /// It asserts that one thing takes less time than another. The model has no clock, so it would pass by chance.
     Duration,
     /// It needs a second device. The model has it when asked; a machine may not.
@@ -15,7 +24,11 @@ impl Reason {
     /// The reason, as a sentence about the tests.
     pub fn text(self) -> &'static str {
         match self {
-            Reason::Kernel => "launch a kernel that nvrtc compiles",
+            Reason::Compiler => "compile a kernel, and nvrtc was not found",
+            Reason::Half => "need the feature f16 and a header of the CUDA toolkit",
+            Reason::Long => "run a kernel of 10,000,000,000 instructions",
+            Reason::Print => "print from a kernel",
+            Reason::Overlap => "assert that two kernels run at the same time",
             Reason::Duration => "assert that one thing is faster than another",
             Reason::SecondDevice => "need a second GPU",
         }
@@ -35,32 +48,59 @@ pub const NOT_APPLICABLE: &Table = &[
         ],
     ),
     (
-        Reason::Kernel,
+        Reason::Half,
+        &["driver::safe::launch::tests::test_launch_with_half"],
+    ),
+    (
+        Reason::Long,
         &[
-            "driver::safe::launch::tests::test_device_side_assert",
-            "driver::safe::launch::tests::test_large_launches",
-            "driver::safe::launch::tests::test_launch_arrays",
-            "driver::safe::launch::tests::test_launch_with_16bit",
-            "driver::safe::launch::tests::test_launch_with_32bit",
-            "driver::safe::launch::tests::test_launch_with_64bit",
-            "driver::safe::launch::tests::test_launch_with_8bit",
-            "driver::safe::launch::tests::test_launch_with_floats",
-            "driver::safe::launch::tests::test_launch_with_half",
-            "driver::safe::launch::tests::test_launch_with_mut_and_ref_cudarc",
-            "driver::safe::launch::tests::test_launch_with_views",
-            "driver::safe::launch::tests::test_multi_stream_concurrent_reads",
             "driver::safe::launch::tests::test_multi_stream_writes_block",
-            "driver::safe::launch::tests::test_par_launch",
             "driver::safe::launch::tests::test_peer_memcpy_waits_for_src_stream",
-            "driver::safe::unified_memory::tests::test_unified_memory_global",
-            "driver::safe::unified_memory::tests::test_unified_memory_host",
-            "driver::safe::unified_memory::tests::test_unified_memory_single_stream",
-            "driver::safe::unified_memory::tests::test_unified_slice_copy_to_views",
-            "driver::safe::unified_memory::tests::test_unified_slice_split_at",
-            "driver::safe::unified_memory::tests::test_unified_slice_views_respect_stream_attachment",
+        ],
+    ),
+    (
+        Reason::Overlap,
+        &[
+            "driver::safe::launch::tests::test_multi_stream_concurrent_reads",
+            "driver::safe::launch::tests::test_par_launch",
         ],
     ),
 ];
+
+/// The tests that compile a kernel.
+pub const COMPILER: &[&str] = &[
+    "driver::safe::launch::tests::test_device_side_assert",
+    "driver::safe::launch::tests::test_large_launches",
+    "driver::safe::launch::tests::test_launch_arrays",
+    "driver::safe::launch::tests::test_launch_with_16bit",
+    "driver::safe::launch::tests::test_launch_with_32bit",
+    "driver::safe::launch::tests::test_launch_with_64bit",
+    "driver::safe::launch::tests::test_launch_with_8bit",
+    "driver::safe::launch::tests::test_launch_with_floats",
+    "driver::safe::launch::tests::test_launch_with_mut_and_ref_cudarc",
+    "driver::safe::launch::tests::test_launch_with_views",
+    "driver::safe::unified_memory::tests::test_unified_memory_global",
+    "driver::safe::unified_memory::tests::test_unified_memory_host",
+    "driver::safe::unified_memory::tests::test_unified_memory_single_stream",
+    "driver::safe::unified_memory::tests::test_unified_slice_copy_to_views",
+    "driver::safe::unified_memory::tests::test_unified_slice_split_at",
+    "driver::safe::unified_memory::tests::test_unified_slice_views_respect_stream_attachment",
+];
+
+/// cudarc's examples that launch a kernel, or compile one; a few load PTX that lies beside them.
+pub const EXAMPLES: &[&str] = &[
+    "03-launch-kernel",
+    "04-streams",
+    "05-device-repr",
+    "06-threading",
+    "09-constant-memory",
+    "10-function-attributes",
+    "matmul-kernel",
+    "nvrtc-compile",
+];
+
+/// The examples that need no compiler.
+pub const NO_COMPILER: &[&str] = &["03-launch-kernel", "04-streams", "10-function-attributes"];
 
 /// The tests that ask for device 1.
 pub const TWO_DEVICES: &[&str] = &[
@@ -86,6 +126,25 @@ pub const HAZARDS: &[(&str, &[&str])] = &[
         "driver::safe::core::tests::test_event_try_is_complete_preserves_capture_error",
         &["H23"],
     ),
+    // The test asks for it: its kernel asserts what is false.
+    (
+        "driver::safe::launch::tests::test_device_side_assert",
+        &["H34"],
+    ),
+    // Managed memory is dropped after a download from it, and the copy to pageable memory was never waited for.
+    (
+        "driver::safe::unified_memory::tests::test_unified_slice_copy_to_views",
+        &["H04"],
+    ),
+    (
+        "driver::safe::unified_memory::tests::test_unified_slice_split_at",
+        &["H04"],
+    ),
+    // The same; and an upload on another stream follows that download, ordered after an event of that stream alone.
+    (
+        "driver::safe::unified_memory::tests::test_unified_slice_views_respect_stream_attachment",
+        &["H04", "H18"],
+    ),
     // A pinned buffer is dropped after an upload from it, and only a copy to pageable memory came in between.
     ("driver::safe::core::tests::test_htod_copy_pinned", &["H03"]),
     (
@@ -94,13 +153,23 @@ pub const HAZARDS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The reason why `test` is not applicable on a machine with so many devices.
-pub fn not_applicable(test: &str, devices: usize) -> Option<Reason> {
+/// The reason why `test` is not applicable on a machine with so many devices, with nvrtc or without.
+pub fn not_applicable(test: &str, devices: usize, compiler: bool) -> Option<Reason> {
     let second = TWO_DEVICES.contains(&test) && devices < 2;
+    let uncompiled = COMPILER.contains(&test) && !compiler;
     listed(NOT_APPLICABLE)
         .find(|(_, name)| *name == test)
         .map(|(reason, _)| reason)
         .or(second.then_some(Reason::SecondDevice))
+        .or(uncompiled.then_some(Reason::Compiler))
+}
+
+/// The reason why the example `name` is not applicable, with nvrtc or without.
+pub fn not_applicable_example(name: &str, compiler: bool) -> Option<Reason> {
+    if name == "06-threading" {
+        return Some(Reason::Print);
+    }
+    (!compiler && !NO_COMPILER.contains(&name)).then_some(Reason::Compiler)
 }
 
 /// The hazards that `test` is known to have, in order.
@@ -135,8 +204,8 @@ pub fn misfits(source: &[String], built: &[String], table: &'static Table) -> Ve
     for (reason, name) in listed(table) {
         if !has(source, name) {
             misfits.push(format!("{name} is not among cudarc's tests: strike it off"));
-        } else if reason == Reason::Kernel && has(built, name) {
-            misfits.push(format!("{name} is built without nvrtc: strike it off"));
+        } else if reason == Reason::Half && has(built, name) {
+            misfits.push(format!("{name} is built without f16: strike it off"));
         }
     }
     misfits

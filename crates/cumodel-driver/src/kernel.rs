@@ -1,12 +1,13 @@
 //! Kernels: what a launch is, and how it runs.
 
 use std::ops::Range;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
 
 use cumodel::hazard::{Hazard, HazardKind, Party};
-use cumodel::{Engine, OpId, Region, Site};
-use cumodel_ptx::{Reason, Stopped};
+use cumodel::{Engine, OpId, OpInfo, Region};
+use cumodel_ptx::{Executed, Reason, Stopped};
 
 use crate::kernel_memory::KernelMemory;
 use crate::memory::Memory;
@@ -74,39 +75,52 @@ pub fn run(state: &mut State, op: OpId, launch: &Launch) {
     let memory = KernelMemory::new(state, &reachable, launch);
     let everywhere = open_registered(state, 0, usize::MAX);
     let opened: Vec<Range<u64>> = everywhere.collect();
-    let result = launch.module.run(
-        kernel,
-        &cumodel_ptx::Launch {
-            grid: launch.grid,
-            block: launch.block,
-            dynamic_shared: launch.dynamic_shared,
-            params: &launch.params,
-            globals: &launch.globals,
-            budget: state.config.kernel_budget,
-            cores: thread::available_parallelism().map_or(1, usize::from),
-        },
-        &memory,
-    );
+    let arguments = cumodel_ptx::Launch {
+        grid: launch.grid,
+        block: launch.block,
+        dynamic_shared: launch.dynamic_shared,
+        params: &launch.params,
+        globals: &launch.globals,
+        budget: state.config.kernel_budget,
+        cores: thread::available_parallelism().map_or(1, usize::from),
+    };
+    // Whoever waits for the operation must not wait for ever, whatever goes wrong here.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        launch.module.run(kernel, &arguments, &memory)
+    }));
     close_registered(state, &opened);
     let (executed, stopped) = match result {
-        Ok(executed) => (executed, None),
-        Err(mut stopped) => (std::mem::take(&mut stopped.executed), Some(stopped)),
+        Ok(Ok(executed)) => (executed, None),
+        Ok(Err(mut stopped)) => (std::mem::take(&mut stopped.executed), Some(stopped)),
+        Err(_) => {
+            eprintln!(
+                "model: the kernel {} failed inside the model, which is a bug of the model",
+                launch.name
+            );
+            state.sticky = Some(Code::Unknown);
+            (Executed::default(), None)
+        }
     };
     state.instructions += executed.instructions;
     let reads = memory.program_ranges(executed.reads);
     let writes = memory.program_ranges(executed.writes);
-    report_stale(state, op, launch, &reachable, &[&reads, &writes]);
+    if let Some(info) = state.engine.info(op).cloned() {
+        match &stopped {
+            Some(stopped) => report_stop(state, info, launch, stopped, &memory),
+            None => report_stale(state, info, launch, &reachable, &[&reads, &writes]),
+        }
+    }
     if let Some(stopped) = stopped {
-        report_stop(state, op, launch, &stopped);
-        state.sticky = Some(code_of(&stopped.reason));
+        state.sticky = Some(code_of(&stopped.reason, &memory));
     }
     state.engine.complete_late(op, &reads, &writes);
     state.handle_notices();
 }
 
 /// The code that a launch that was stopped ends with.
-fn code_of(reason: &Reason) -> Code {
+fn code_of(reason: &Reason, memory: &KernelMemory) -> Code {
     match reason {
+        Reason::Trap if memory.failed_assertion().is_some() => Code::Assert,
         Reason::Fault { .. } => Code::IllegalAddress,
         Reason::Misaligned { .. } => Code::MisalignedAddress,
         // A barrier that never opens is a kernel that never ends.
@@ -117,9 +131,24 @@ fn code_of(reason: &Reason) -> Code {
 }
 
 /// Reports that a kernel was stopped: H34, or H06 when it used memory that had been freed before its launch.
-fn report_stop(state: &mut State, op: OpId, launch: &Launch, stopped: &Stopped) {
-    let code = code_of(&stopped.reason);
-    let mut does = format!("{stopped}; it ended with {} ({})", code as u32, code.name());
+fn report_stop(
+    state: &mut State,
+    info: Arc<OpInfo>,
+    launch: &Launch,
+    stopped: &Stopped,
+    memory: &KernelMemory,
+) {
+    let code = code_of(&stopped.reason, memory);
+    let mut does = format!(
+        "operation {} on {}, {stopped}; the error is {} ({})",
+        info.op,
+        info.stream,
+        code as u32,
+        code.name()
+    );
+    if let Some(sentence) = memory.failed_assertion() {
+        does = format!("{does}; {sentence}");
+    }
     let mut kind = HazardKind::KernelFault;
     let mut region = None;
     let mut a = None;
@@ -142,10 +171,6 @@ fn report_stop(state: &mut State, op: OpId, launch: &Launch, stopped: &Stopped) 
             does = format!("{does}; {}", nearest(state, program));
         }
     }
-    let site = state
-        .engine
-        .info(op)
-        .map_or_else(Site::default, |info| info.site.clone());
     let stale = launch.captured.iter().find(|captured| {
         let held = |region: &Arc<Region>| Arc::ptr_eq(region, captured);
         region.as_ref().is_some_and(held)
@@ -153,7 +178,7 @@ fn report_stop(state: &mut State, op: OpId, launch: &Launch, stopped: &Stopped) 
     if stale.is_some() {
         kind = HazardKind::GraphStalePointer;
     }
-    let mut hazard = Hazard::of_call(kind, "the kernel", does, site);
+    let mut hazard = Hazard::of_call(kind, info.call, does, info.site.clone());
     hazard.a = a;
     hazard.region = region;
     state.report(hazard);
@@ -192,7 +217,7 @@ fn nearest(state: &State, address: u64) -> String {
 /// Reports that a captured kernel has used memory at an address where another allocation was at the capture (H24).
 fn report_stale(
     state: &mut State,
-    op: OpId,
+    info: Arc<OpInfo>,
     launch: &Launch,
     reachable: &[Arc<Region>],
     touched: &[&[Range<u64>]; 2],
@@ -204,20 +229,16 @@ fn report_stale(
         };
         !alive && touched.iter().any(|list| list.iter().any(uses))
     });
-    let Some((region, info)) = stale.cloned().zip(state.engine.info(op).cloned()) else {
-        return;
-    };
-    let does = format!("{region} is gone, and the kernel has used what is there now");
-    let mut hazard = Hazard::of_call(
-        HazardKind::GraphStalePointer,
-        "cuGraphLaunch",
-        does,
-        Site::default(),
-    );
-    hazard.a = Some(Party::Operation {
-        info,
-        touches: None,
-    });
-    hazard.region = Some(region);
-    state.report(hazard);
+    if let Some(region) = stale.cloned() {
+        state.report(Hazard {
+            kind: HazardKind::GraphStalePointer,
+            a: None,
+            b: Some(Party::Operation {
+                info,
+                touches: None,
+            }),
+            region: Some(region),
+            useless: None,
+        });
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use cumodel::{Region, Space};
 use cumodel_ptx::OutOfRange;
 
+use crate::assertion::{self, Assertion};
 use crate::config::Machine;
 use crate::kernel::Launch;
 use crate::state::State;
@@ -30,6 +31,8 @@ pub struct KernelMemory {
     pieces: Vec<Piece>,
     /// On a coherent machine the device uses the page tables of the CPU, and reaches everything that is mapped.
     pageable: Option<Pageable>,
+    /// What a failed assertion of the kernel says.
+    assertion: Assertion,
 }
 
 impl KernelMemory {
@@ -62,7 +65,24 @@ impl KernelMemory {
                 forbidden: state.memory.views(),
                 mapped: OnceLock::new(),
             }),
+            assertion: Assertion::default(),
         }
+    }
+
+    /// Why the kernel has stopped itself, if an assertion has failed.
+    pub fn failed_assertion(&self) -> Option<String> {
+        self.assertion.sentence(|address| self.text(address))
+    }
+
+    /// What the kernel takes for a string, as far as it can be read.
+    fn text(&self, address: u64) -> String {
+        const LONGEST: u64 = 500;
+        let bytes = (address..address.saturating_add(LONGEST)).map_while(|at| {
+            let mut byte = [0];
+            cumodel_ptx::Memory::load(self, at, &mut byte).ok()?;
+            (byte != [0]).then_some(byte[0])
+        });
+        String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
     }
 
     /// Where `bytes` bytes at the kernel's `address` are.
@@ -168,6 +188,10 @@ impl cumodel_ptx::Memory for KernelMemory {
     }
 
     fn store(&self, address: u64, from: &[u8]) -> Result<(), OutOfRange> {
+        if assertion::WINDOW.contains(&address) {
+            self.assertion.store(address, from);
+            return Ok(());
+        }
         let to = self.find(address, from.len(), true)?;
         split(to, from.len(), |offset, width| {
             let at = to + offset;
@@ -284,6 +308,7 @@ mod tests {
                 program: 5000,
             }],
             pageable: None,
+            assertion: Assertion::default(),
         }
     }
 
@@ -339,7 +364,7 @@ mod tests {
     #[test]
     fn a_coherent_device_reaches_what_is_mapped_and_nothing_else() {
         let pageable = Pageable {
-            forbidden: vec![100..200],
+            forbidden: vec![100..150, 150..200],
             mapped: OnceLock::from(vec![(0..300, true), (300..400, false), (500..600, true)]),
         };
         assert!(pageable.holds(0..100, true));

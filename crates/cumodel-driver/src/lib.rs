@@ -13,6 +13,7 @@
 //! | `module` | loaded modules and their functions |
 //! | `kernel` | what a launch is, and how it runs |
 //! | `kernel_memory` | the memory that a kernel can reach while it runs |
+//! | `assertion` | what a failed `assert` of a kernel calls |
 //! | `graph` | stream capture and graphs |
 //! | `arena` | memory mapped twice: the program's view can be taken away, the engine's cannot |
 //! | `parking` | takes large pieces of memory away without touching each page |
@@ -25,6 +26,7 @@
 
 pub mod abi;
 mod arena;
+mod assertion;
 mod code;
 mod config;
 mod graph;

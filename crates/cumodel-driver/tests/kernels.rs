@@ -43,6 +43,31 @@ const ODD: &CStr = c"
 $L_again:
   bra $L_again;
 }
+.extern .func __assertfail (.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 s) ;
+.global .align 1 .b8 what[8] = {108, 101, 110, 32, 62, 32, 48, 0};
+.global .align 1 .b8 place[5] = {97, 46, 99, 117, 0};
+.visible .entry check()
+{
+  .reg .b64 %rd<3>;
+  mov.u64 %rd1, what;
+  cvta.global.u64 %rd1, %rd1;
+  mov.u64 %rd2, place;
+  cvta.global.u64 %rd2, %rd2;
+  {
+  .param .b64 p0;
+  st.param.b64 [p0], %rd1;
+  .param .b64 p1;
+  st.param.b64 [p1], %rd2;
+  .param .b32 p2;
+  st.param.b32 [p2], 12;
+  .param .b64 p3;
+  st.param.b64 [p3], %rd2;
+  .param .b64 p4;
+  st.param.b64 [p4], 1;
+  call.uni __assertfail, (p0, p1, p2, p3, p4);
+  }
+  ret;
+}
 .visible .entry small() .maxntid 64, 1, 1
 {
   ret;
@@ -191,7 +216,7 @@ const PROGRAMS: &[Program] = &[
     .hazards(&["H34"])
     .says(&[
         "kernel `store`, PTX line 21, block [0, 0, 0], thread [0, 0, 0]",
-        "the nearest allocation is device #3, of 4096 bytes, which ends 512 bytes before it",
+        "the nearest allocation is device #5, of 4096 bytes, which ends 512 bytes before it",
     ]),
     program("null_is_a_wild_address", || store_to(0), "700 700").hazards(&["H34"]),
     program(
@@ -210,6 +235,16 @@ const PROGRAMS: &[Program] = &[
         "719 719",
     )
     .hazards(&["H34"]),
+    program(
+        "a_failed_assertion_gives_710",
+        || {
+            let result = launch(odd(c"check"), [1; 3], [64, 1, 1], &mut []);
+            format!("{result} {} {}", sync(), sync())
+        },
+        "0 710 710",
+    )
+    .hazards(&["H34"])
+    .says(&["the assertion `len > 0` failed at a.cu:12 in a.cu"]),
     program(
         "a_kernel_that_never_ends_gives_702",
         || {
@@ -309,7 +344,10 @@ const PROGRAMS: &[Program] = &[
                 sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
                 sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
             ];
-            let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), log.len() as *mut c_void];
+            let mut values: [*mut c_void; 2] = [
+                log.as_mut_ptr().cast(),
+                ptr::without_provenance_mut(log.len()),
+            ];
             // SAFETY: the out-pointer is valid, the image ends with a NUL, and the buffer has its size.
             let code = unsafe {
                 sys::cuModuleLoadDataEx(
@@ -357,9 +395,9 @@ const PROGRAMS: &[Program] = &[
             let (kernel, address) = (odd(c"store"), device(4));
             let (mut packed, mut size) = (address, 8usize);
             let mut extra: [*mut c_void; 5] = [
-                1 as *mut c_void,
+                ptr::without_provenance_mut(1),
                 ptr::from_mut(&mut packed).cast(),
-                2 as *mut c_void,
+                ptr::without_provenance_mut(2),
                 ptr::from_mut(&mut size).cast(),
                 ptr::null_mut(),
             ];
@@ -587,7 +625,7 @@ fn main() -> ExitCode {
         .collect();
     // A planted fault: a program that prints something else than it should.
     trials.push(Trial::test("planted::a_wrong_result_is_caught", || {
-        let wrong = program("null_is_a_wild_address", || String::new(), "0 0");
+        let wrong = program("null_is_a_wild_address", String::new, "0 0");
         match test(&wrong) {
             Ok(()) => Err("it was not caught".into()),
             Err(_) => Ok(()),

@@ -70,6 +70,11 @@ impl Type {
         matches!(self, Type::S8 | Type::S16 | Type::S32 | Type::S64)
     }
 
+    /// Bits without a meaning.
+    pub(crate) fn is_untyped(self) -> bool {
+        matches!(self, Type::B8 | Type::B16 | Type::B32 | Type::B64)
+    }
+
     pub(crate) fn is_float(self) -> bool {
         matches!(
             self,

@@ -242,6 +242,39 @@ fn inputs(numbers: &mut Numbers) -> Vec<u64> {
         .collect()
 }
 
+/// The committed PTX is what nvrtc makes of the source beside it, as far as the same nvrtc is installed.
+#[test]
+fn committed_ptx_is_not_stale() {
+    let compilers = match nvrtc::compilers() {
+        Ok(compilers) => compilers,
+        Err(reason) => return eprintln!("waived: {reason}"),
+    };
+    let build = |ptx: &str| {
+        ptx.lines()
+            .find(|line| line.contains("Build ID"))
+            .map(str::to_owned)
+    };
+    for (name, source, committed) in [
+        (
+            "basics",
+            include_str!("kernels/basics.cu"),
+            include_str!("kernels/basics.ptx"),
+        ),
+        (
+            "algorithms",
+            include_str!("kernels/algorithms.cu"),
+            include_str!("kernels/algorithms.ptx"),
+        ),
+    ] {
+        let made = compilers.ptx(name, source, &[]);
+        if build(&made) == build(committed) {
+            assert_eq!(made, committed, "tests/kernels/{name}.ptx is stale");
+        } else {
+            eprintln!("waived: {name}.ptx was made by another build of nvrtc");
+        }
+    }
+}
+
 #[test]
 fn five_hundred_random_kernels_agree_with_the_host() {
     let compilers = match nvrtc::compilers() {

@@ -330,6 +330,46 @@ fn library_functions_within_their_documented_error() {
 }
 
 #[test]
+fn library_functions_in_double_precision() {
+    let device = Device::new(ALGORITHMS);
+    let mut values: Vec<f64> = vec![
+        0.0, -0.0, 1.0, -1.0, 1e-300, 700.0, -700.0, 1e5, -2.5e9, 1e22, 1e300,
+    ];
+    let mut numbers = Numbers(3);
+    values.extend((0..500).map(|_| f64::from(numbers.float()) * 30.0));
+    let n = values.len();
+    let out = device.upload(&vec![0f64; 8 * n]);
+    let params = [at(device.upload(&values)), at(out), Arg::I(n as i64)];
+    device
+        .run("math_double", blocks(n, 64), [64, 1, 1], &params)
+        .unwrap();
+    let found = device.download::<f64>(out, 8 * n);
+    for (&x, found) in values.iter().zip(found.chunks(8)) {
+        let exact = [
+            x.sin(),
+            x.cos(),
+            x.exp(),
+            x.abs().ln(),
+            x.abs().powf(1.5),
+            x.tanh(),
+            x.cbrt(),
+            x / 3.0,
+        ];
+        for (exact, found) in exact.into_iter().zip(found) {
+            if *found == exact {
+                continue;
+            }
+            // At most 2 units in the last place, says the CUDA programming guide, and one for the host's own library.
+            let unit = exact.abs().next_up() - exact.abs();
+            assert!(
+                (found - exact).abs() <= 3.0 * unit,
+                "{found} instead of {exact} of {x}"
+            );
+        }
+    }
+}
+
+#[test]
 fn switches_with_loops_in_their_arms() {
     let device = Device::new(ALGORITHMS);
     for n in SIZES {

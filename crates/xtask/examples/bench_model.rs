@@ -10,6 +10,10 @@
 //! synchronize at the end or after every so many; the clock covers all of it.
 //! The growth of resident memory is read from /proc/self/statm.
 //!
+//! Method, kernels: `lab`'s saxpy over vectors of growing length, each three times; the clock covers the launch and the
+//! synchronize, the instructions are those that the model counts for each thread, and the best of the three stands, as
+//! well as the least processor time.
+//!
 //! Method, exploration: one program of twelve operations on three streams, three of which race, is run in every order.
 
 use std::ffi::{c_char, c_int};
@@ -18,12 +22,15 @@ use std::{fs, ptr};
 
 use anyhow::{ensure, Context, Result};
 use cudarc::driver::{sys, CudaContext, CudaStream, DevicePtr};
+use lab::kernels::Saxpy;
 use serde::Serialize;
 
 /// Bytes of each buffer that is copied.
 const BYTES: usize = 1 << 30;
 /// How often each of the two copies is timed.
 const REPEATS: usize = 9;
+/// How often each kernel is timed.
+const KERNEL_REPEATS: u32 = 3;
 
 /// Times in milliseconds.
 #[derive(Serialize)]
@@ -55,6 +62,17 @@ struct Operations {
 }
 
 #[derive(Serialize)]
+struct Kernel {
+    elements: usize,
+    instructions: u64,
+    best_ms: f64,
+    /// Of the processors, all together, in the same run; a busy machine changes it little.
+    cpu_ms: f64,
+    /// Of the processors.
+    ns_per_instruction: f64,
+}
+
+#[derive(Serialize)]
 struct Exploration {
     operations: u32,
     runs: u32,
@@ -65,6 +83,7 @@ struct Exploration {
 struct Results {
     copies: Vec<Copies>,
     operations: Vec<Operations>,
+    kernels: Vec<Kernel>,
     exploration: Exploration,
 }
 
@@ -77,6 +96,10 @@ fn main() -> Result<()> {
             operations(1_000_000, 1_000)?,
             operations(10_000_000, 1_000)?,
         ],
+        kernels: [1 << 20, 4 << 20, 16 << 20]
+            .into_iter()
+            .map(saxpy)
+            .collect::<Result<_>>()?,
         exploration: exploration()?,
     };
     if json {
@@ -112,6 +135,13 @@ fn print(results: &Results) {
             it.total_ms,
             it.us_per_operation,
             it.growth_bytes / 1024
+        );
+    }
+    println!("A kernel, saxpy, launched and waited for, the best of {KERNEL_REPEATS}:");
+    for it in &results.kernels {
+        println!(
+            "  {:8} elements, {:10} instructions: {:7.1} ms; {:7.1} ms of processor time, {:.2} ns for an instruction",
+            it.elements, it.instructions, it.best_ms, it.cpu_ms, it.ns_per_instruction
         );
     }
     let it = &results.exploration;
@@ -227,6 +257,18 @@ fn enqueue(
     Ok(())
 }
 
+/// What all threads of this process have taken of the processors.
+fn processor_time() -> Result<Duration> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the out-pointer is valid.
+    let code = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    ensure!(code == 0, "the system does not tell the processor time");
+    Ok(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
 fn resident_bytes() -> Result<i64> {
     let statm = fs::read_to_string("/proc/self/statm").context("reading /proc/self/statm")?;
     let pages: i64 = statm
@@ -235,6 +277,40 @@ fn resident_bytes() -> Result<i64> {
         .and_then(|field| field.parse().ok())
         .context("/proc/self/statm has no second number")?;
     Ok(pages * lab::page_size() as i64)
+}
+
+/// Times saxpy over `elements` values, from the launch to the end of the synchronize.
+fn saxpy(elements: usize) -> Result<Kernel> {
+    let model = Model::open()?;
+    let context = CudaContext::new(0)?;
+    let stream = context.default_stream();
+    let kernel = Saxpy::load(&context)?;
+    let x = stream.clone_htod(&vec![1f32; elements])?;
+    let mut y = stream.clone_htod(&vec![2f32; elements])?;
+    stream.synchronize()?;
+    let (mut best, mut cpu) = (Duration::MAX, Duration::MAX);
+    // SAFETY: the function has no arguments.
+    let before = unsafe { (model.instructions)() };
+    for _ in 0..KERNEL_REPEATS {
+        let (start, cpu_start) = (Instant::now(), processor_time()?);
+        kernel.launch(&stream, 0.5, &x, &mut y)?;
+        stream.synchronize()?;
+        best = best.min(start.elapsed());
+        cpu = cpu.min(processor_time()? - cpu_start);
+    }
+    // SAFETY: as above.
+    let after = unsafe { (model.instructions)() };
+    let instructions = (after - before) / u64::from(KERNEL_REPEATS);
+    let last = stream.clone_dtoh(&y)?[elements - 1];
+    stream.synchronize()?;
+    ensure!(last == 3.5, "saxpy computed {last}, not 3.5");
+    Ok(Kernel {
+        elements,
+        instructions,
+        best_ms: milliseconds(best),
+        cpu_ms: milliseconds(cpu),
+        ns_per_instruction: cpu.as_secs_f64() * 1e9 / instructions as f64,
+    })
 }
 
 /// Runs one small program in every order.
@@ -305,6 +381,7 @@ fn twelve_operations() -> Result<()> {
 struct Model {
     configure: unsafe extern "C" fn(*const c_char) -> c_int,
     explore_next: unsafe extern "C" fn() -> c_int,
+    instructions: unsafe extern "C" fn() -> u64,
 }
 
 impl Model {
@@ -314,8 +391,9 @@ impl Model {
             let library = libc::dlopen(c"libcuda.so".as_ptr(), libc::RTLD_NOW);
             let configure = libc::dlsym(library, c"cumodel_configure".as_ptr());
             let explore_next = libc::dlsym(library, c"cumodel_explore_next".as_ptr());
+            let instructions = libc::dlsym(library, c"cumodel_instructions".as_ptr());
             ensure!(
-                !configure.is_null() && !explore_next.is_null(),
+                !configure.is_null() && !explore_next.is_null() && !instructions.is_null(),
                 "the driver is not the model; run this by `cargo xtask bench-model`"
             );
             Ok(Model {
@@ -327,6 +405,9 @@ impl Model {
                     *mut libc::c_void,
                     unsafe extern "C" fn() -> c_int,
                 >(explore_next),
+                instructions: std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn() -> u64>(
+                    instructions,
+                ),
             })
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{bail, ensure, Context, Result};
 use xtask::examples::{self, Example};
+use xtask::kernels::{self, Compiled};
 use xtask::record::{record, Env, Recorded};
 use xtask::{build, files};
 
@@ -20,12 +21,12 @@ pub fn bless(root: &Path, slugs: &[String]) -> Result<()> {
             known.join(", ")
         );
     }
+    let mut changed = bless_kernels(root)?;
     let built = build::examples(root)?;
     let env = Env::recording(root);
     let chosen = all
         .iter()
         .filter(|it| slugs.is_empty() || slugs.contains(&it.slug));
-    let mut changed = 0;
     for example in chosen {
         let slug = &example.slug;
         let program = built
@@ -54,6 +55,25 @@ pub fn bless(root: &Path, slugs: &[String]) -> Result<()> {
         println!("nothing changed");
     }
     Ok(())
+}
+
+/// Compiles the kernels that listings launch, where nvrtc is; returns how many have changed.
+fn bless_kernels(root: &Path) -> Result<usize> {
+    let files = match kernels::compile(root)? {
+        Compiled::Files(files) => files,
+        Compiled::Waived(why) => {
+            println!("waived    crates/lab/kernels: {why}; the PTX stays");
+            return Ok(0);
+        }
+    };
+    let mut changed = 0;
+    for file in files {
+        if file.bless(root)? {
+            println!("compiled  {}", file.path);
+            changed += 1;
+        }
+    }
+    Ok(changed)
 }
 
 /// What a listing does not declare must not get onto a page.

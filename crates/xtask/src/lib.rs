@@ -11,10 +11,14 @@
 //! | [`timeline`] | the diagram of a run |
 //! | [`files`] | the recorded files beside a listing |
 //! | [`figures`] | the figures of the book |
+//! | [`kernels`] | the PTX of the kernels that listings launch |
+//! | [`nvrtc`] | where NVIDIA's compiler is, if it is |
 
 pub mod build;
 pub mod examples;
 pub mod figures;
 pub mod files;
+pub mod kernels;
+pub mod nvrtc;
 pub mod record;
 pub mod timeline;

@@ -19,7 +19,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Records what listings print and do, on the model: stdout.txt, timeline.mmd, report.txt
+    /// Records what listings print and do, on the model: stdout.txt, timeline.mmd, report.txt; compiles the kernels
+    /// that they launch, if nvrtc is here
     Bless {
         /// The listings to record; all of them if none is named
         slugs: Vec<String>,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cumodel::Region;
 
 use super::{call, give, give_if_wanted, Call, Handle};
+use crate::assertion;
 use crate::site::capture;
 use crate::Code;
 
@@ -246,7 +247,7 @@ impl Call {
     fn load_module(&mut self, text: &str, log: Option<ErrorLog>) -> Result<Handle, Code> {
         let owner = self.owner()?;
         self.unsafe_during_capture()?;
-        let loaded = cumodel_ptx::Module::load(text).map_err(|error| {
+        let loaded = cumodel_ptx::Module::load(&assertion::link(text)).map_err(|error| {
             let why = error.to_string();
             if let Some(log) = log {
                 log.write(&why);

@@ -1,6 +1,7 @@
 //! Atomics on global and shared memory.
 use super::form::{Form, Problem};
 use super::function::{AtomicUse, Builder};
+use super::half::half_sum;
 use super::memory::{place, take_hints};
 use crate::code::{Constant, Op};
 use crate::exec::memory::{Atomic, Combine, Space};
@@ -43,6 +44,8 @@ fn types(action: Action) -> &'static [Type] {
             Type::S32,
             Type::U64,
             Type::S64,
+            Type::F16,
+            Type::F16x2,
             Type::F32,
             Type::F64,
         ],
@@ -62,6 +65,9 @@ fn combine(action: Action, ty: Type) -> Combine {
     match (action, ty) {
         // The devices flush subnormals in atomics on single precision in global memory; here they stay.
         (Action::Add, Type::F32) => Box::new(|a, b, _| floats::<f32>(a, b)),
+        (Action::Add, Type::F16 | Type::F16x2) => {
+            Box::new(move |a, b, _| u64::from(half_sum(a as u32, b as u32, ty)))
+        }
         (Action::Add, Type::F64) => Box::new(|a, b, _| floats::<f64>(a, b)),
         (Action::Add, _) => {
             Box::new(move |a, b, _| crate::types::truncate(a.wrapping_add(b), bits))
@@ -130,6 +136,9 @@ fn atomic<'a>(
     take_hints(form);
     let action = form.require(ACTIONS)?;
     let ty = form.ty(types(action))?;
+    if matches!(ty, Type::F16 | Type::F16x2) && !form.take("noftz") {
+        return Err("`.noftz` is missing".to_owned());
+    }
     let (address, operands) = operands.split_first().ok_or("the address is missing")?;
     let (space, base, offset) = place(form, builder, address)?;
     if !matches!(space, Space::Global | Space::Shared | Space::Generic) {

@@ -119,24 +119,18 @@ impl Comparison {
 fn comparison<'a>(
     form: &mut Form<'_, 'a>,
     builder: &mut Builder<'_, 'a>,
-) -> Result<(Comparison, &'a str, Operand<'a>), Problem> {
+) -> Result<(Comparison, Operand<'a>), Problem> {
     let ty = form.ty(TYPES)?;
     let mut relations = RELATIONS.to_vec();
     if ty.is_float() {
         relations.extend(UNORDERED);
+    } else if ty.is_untyped() {
+        // Bits without a meaning are equal or not, and nothing else.
+        relations.truncate(2);
     } else if !ty.is_signed() {
         relations.extend(UNSIGNED);
     }
     let relation = form.require(&relations)?;
-    if format!("{ty:?}").starts_with('B')
-        && ty != Type::Bf16
-        && ![(false, true), (true, true)].contains(&(relation.less, relation.greater))
-    {
-        // Untyped bits are only equal or not.
-        if relation != RELATIONS[0].1 {
-            return Err("untyped bits can only be compared by .eq and .ne".to_owned());
-        }
-    }
     let flush = matches!(ty, Type::F32 | Type::F16) && form.take("ftz");
     let join = form.choose(&[("and", Join::And), ("or", Join::Or), ("xor", Join::Xor)]);
     form.no_more_modifiers()?;
@@ -179,7 +173,7 @@ fn comparison<'a>(
             _ => compare(sources, |a: T, b: T| a >= b),
         }),
     };
-    Ok((Comparison { compare, join }, form.inst.mnemonic, d.clone()))
+    Ok((Comparison { compare, join }, d.clone()))
 }
 
 /// A predicate that is written, or `_`.
@@ -194,7 +188,7 @@ pub(super) fn setp<'a>(
     form: &mut Form<'_, 'a>,
     builder: &mut Builder<'_, 'a>,
 ) -> Result<Op, Problem> {
-    let (comparison, _, d) = comparison(form, builder)?;
+    let (comparison, d) = comparison(form, builder)?;
     let (p, q) = match d {
         Operand::Name(p, 0) => (optional(builder, p)?, None),
         Operand::Pair(p, q) => (optional(builder, p)?, optional(builder, q)?),
@@ -211,14 +205,15 @@ pub(super) fn set<'a>(
     form: &mut Form<'_, 'a>,
     builder: &mut Builder<'_, 'a>,
 ) -> Result<Op, Problem> {
-    let ty = form.ty(&[Type::U32, Type::S32, Type::F32])?;
-    let (comparison, _, d) = comparison(form, builder)?;
-    let d = builder.scope.destination(&d, 32)?;
-    let yes = u64::from(if ty == Type::F32 {
-        1f32.to_bits()
-    } else {
-        u32::MAX
-    });
+    let ty = form.ty(&[Type::U32, Type::S32, Type::F32, Type::F16])?;
+    let (comparison, d) = comparison(form, builder)?;
+    let d = builder.scope.destination(&d, ty.bits())?;
+    let yes = match ty {
+        Type::F32 => u64::from(1f32.to_bits()),
+        // One, in half precision.
+        Type::F16 => 0x3c00,
+        _ => u64::from(u32::MAX),
+    };
     Ok(whole(move |frame, mask| {
         let (truth, _) = comparison.run(frame, mask);
         set_lanes(&mut frame.regs[d as usize], mask, |lane| {

@@ -113,6 +113,14 @@ fn halves(pair: bool, values: [u32; 3], f: impl Fn([u16; 3]) -> u16) -> u32 {
     low | u32::from(f(values.map(|value| (value >> 16) as u16))) << 16
 }
 
+/// The sum of two half-precision floats, or of two pairs.
+pub(super) fn half_sum(a: u32, b: u32, ty: Type) -> u32 {
+    let (format, pair) = Format::of(ty);
+    halves(pair, [a, b, 0], |[a, b, _]| {
+        format.rounded(format.to_double(a) + format.to_double(b), NEAREST)
+    })
+}
+
 pub(super) fn binary<'a>(
     form: &mut Form<'_, 'a>,
     builder: &mut Builder<'_, 'a>,

@@ -6,6 +6,7 @@ mod carry;
 mod compare;
 mod control;
 mod convert;
+mod fields;
 mod float;
 mod form;
 mod function;

@@ -140,3 +140,18 @@ extern "C" __global__ void jumps(const int *in, int *out, int n) {
     }
     out[i] = r;
 }
+
+// The library's functions in double precision: long polynomials, tables in constant memory, slow paths that are called.
+extern "C" __global__ void math_double(const double *in, double *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    double x = in[i];
+    out[8 * i + 0] = sin(x);
+    out[8 * i + 1] = cos(x);
+    out[8 * i + 2] = exp(x);
+    out[8 * i + 3] = log(fabs(x));
+    out[8 * i + 4] = pow(fabs(x), 1.5);
+    out[8 * i + 5] = tanh(x);
+    out[8 * i + 6] = cbrt(x);
+    out[8 * i + 7] = x / 3.0;
+}

@@ -1,6 +1,9 @@
 //! What the tests share: a device with one memory, and kernels on it.
 #![allow(dead_code, reason = "each test target uses a part")]
-use cumodel_ptx::{Executed, FlatMemory, Launch, Memory, Module, Stopped};
+mod flat;
+
+use cumodel_ptx::{Executed, Launch, Memory, Module, Stopped};
+pub use flat::FlatMemory;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A module with its variables, and memory for buffers.

@@ -1,5 +1,5 @@
 //! A memory that is one run of bytes.
-use crate::{Memory, OutOfRange};
+use cumodel_ptx::{Memory, OutOfRange};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -102,22 +102,17 @@ impl Memory for FlatMemory {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_words_and_ends() {
-        let memory = FlatMemory::new(16, 16);
-        memory.store(21, &[1, 2, 3, 4, 5]).unwrap();
-        let mut all = [0; 16];
-        memory.load(16, &mut all).unwrap();
-        assert_eq!(all, [0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(memory.update(24, 2, &mut |old| old + 0x1_0001), Ok(0x0504));
-        memory.load(16, &mut all).unwrap();
-        assert_eq!(all[8..11], [5, 5, 0]);
-        assert_eq!(memory.load(17, &mut all), Err(OutOfRange));
-        assert_eq!(memory.store(15, &[0]), Err(OutOfRange));
-        assert_eq!(memory.load(u64::MAX, &mut [0; 2]), Err(OutOfRange));
-    }
+#[test]
+fn parts_of_words_and_ends() {
+    let memory = FlatMemory::new(16, 16);
+    memory.store(21, &[1, 2, 3, 4, 5]).unwrap();
+    let mut all = [0; 16];
+    memory.load(16, &mut all).unwrap();
+    assert_eq!(all, [0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(memory.update(24, 2, &mut |old| old + 0x1_0001), Ok(0x0504));
+    memory.load(16, &mut all).unwrap();
+    assert_eq!(all[8..11], [5, 5, 0]);
+    assert_eq!(memory.load(17, &mut all), Err(OutOfRange));
+    assert_eq!(memory.store(15, &[0]), Err(OutOfRange));
+    assert_eq!(memory.load(u64::MAX, &mut [0; 2]), Err(OutOfRange));
 }
