@@ -8,7 +8,7 @@
 //!
 //! - Integers of 8 to 64 bits: sums, products and their halves, carries, saturation, shifts beyond the width, bit fields.
 //! - `f32` and `f64`: sums, products, quotients, `fma`, `sqrt`, `rcp` and conversions, in all four rounding modes, with
-//!   flushing of subnormals and saturation. `f16` and `bf16`: sums, products, `fma`, extremes and conversions.
+//!   flushing of subnormals and saturation. `f16`: sums, products, `fma`, extremes and conversions; `bf16`: the last three.
 //! - Control: branches, jump tables, calls by name, through pointers and recursive, barriers, shuffles, votes, atomics.
 //! - Memory: global, constant, shared, local and parameter memory, generic addresses, vectors. An address that is no multiple
 //!   of the element's size, or that no memory holds, stops the launch as it does on a device.

@@ -149,13 +149,15 @@ fn addresses(base: &Slot, offset: i64) -> Slot {
 fn check_alignment(request: &Request<'_>, mask: Mask) -> Result<(), Failed> {
     let low = request.size as u64 - 1;
     // Bits that no aligned address has, of all lanes at once; which lane it is matters only for the report.
-    if request
-        .addresses
-        .iter()
-        .fold(0, |all, address| all | address)
-        & low
-        == 0
-    {
+    let bits = if mask == ALL {
+        request
+            .addresses
+            .iter()
+            .fold(0, |all, address| all | address)
+    } else {
+        lanes(mask).fold(0, |all, lane| all | request.addresses[lane])
+    };
+    if bits & low == 0 {
         return Ok(());
     }
     match lanes(mask).find(|&lane| request.addresses[lane] & low != 0) {
@@ -220,9 +222,14 @@ impl Reach<'_> {
             size,
             access: Access::Read,
         };
-        check_alignment(&request, mask)?;
-        let first = mask.trailing_zeros() as usize;
-        let uniform = differs(&addresses, mask, addresses[first], 0) == 0;
+        let (first, last) = (
+            mask.trailing_zeros() as usize,
+            31 - mask.leading_zeros() as usize,
+        );
+        // Most addresses that differ at all differ between the first lane and the last.
+        let uniform = addresses[first] == addresses[last]
+            && differs(&addresses, mask, addresses[first], 0) == 0;
+        check_alignment(&request, if uniform { 1 << first } else { mask })?;
         if uniform && matches!(transfer.space, Space::Param | Space::Global) {
             return self.load_uniform(&request, transfer, regs, mask, first);
         }
