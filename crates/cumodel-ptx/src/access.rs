@@ -11,7 +11,8 @@ const FIRST_MERGE: usize = 1 << 14;
 /// last: a coalesced kernel costs one comparison for a warp, and a walk along rows one for a lane.
 #[derive(Debug)]
 pub(crate) struct Ranges {
-    open: Vec<Range<u64>>,
+    /// For each instruction that has run, one for each lane.
+    open: Vec<Option<Box<[Range<u64>; WARP]>>>,
     closed: Vec<Range<u64>>,
     merge_at: usize,
 }
@@ -20,7 +21,7 @@ impl Ranges {
     /// For a module with this many instructions that touch memory.
     pub(crate) fn new(instructions: usize) -> Ranges {
         Ranges {
-            open: vec![0..0; instructions * WARP],
+            open: (0..instructions).map(|_| None).collect(),
             closed: Vec::new(),
             merge_at: FIRST_MERGE,
         }
@@ -30,7 +31,8 @@ impl Ranges {
     #[inline]
     pub(crate) fn add(&mut self, instruction: usize, lane: usize, start: u64, bytes: u64) {
         let end = start + bytes;
-        let open = &mut self.open[instruction * WARP + lane];
+        let open = self.open[instruction].get_or_insert_with(|| Box::new([const { 0..0 }; WARP]));
+        let open = &mut open[lane];
         if start <= open.end && end >= open.start && open.start < open.end {
             open.start = open.start.min(start);
             open.end = open.end.max(end);
@@ -49,9 +51,10 @@ impl Ranges {
 
     /// All of them, not yet merged.
     pub(crate) fn into_runs(self) -> impl Iterator<Item = Range<u64>> {
+        let open = self.open.into_iter().flatten().flat_map(|lanes| *lanes);
         self.closed
             .into_iter()
-            .chain(self.open.into_iter().filter(|range| !range.is_empty()))
+            .chain(open.filter(|range| !range.is_empty()))
     }
 }
 

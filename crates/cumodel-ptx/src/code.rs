@@ -119,3 +119,6 @@ pub(crate) fn function_at(address: u64) -> Option<usize> {
     let offset = address.checked_sub(FUNCTION_WINDOW + 16)?;
     (offset % 16 == 0).then_some((offset / 16) as usize)
 }
+
+/// The most bytes of local memory of one thread, as on the devices.
+pub(crate) const LOCAL_LIMIT: usize = 512 << 10;

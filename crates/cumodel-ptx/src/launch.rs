@@ -254,10 +254,11 @@ fn machine<'m>(
         Constant::DynamicShared(offset) => Constant::Bits(dynamic.wrapping_add(offset) as u64),
         other => other,
     };
-    let constants = code.functions.iter().map(|function| {
-        function
-            .constants
-            .iter()
+    let constants = code.functions.iter().enumerate().map(|(index, function)| {
+        // Other kernels cannot be reached.
+        let reachable = !function.entry || index == kernel.function;
+        let constants = function.constants.iter().filter(|_| reachable);
+        constants
             .map(|&(reg, constant)| (reg, resolve(constant)))
             .collect()
     });

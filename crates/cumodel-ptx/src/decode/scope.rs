@@ -1,14 +1,11 @@
 //! The names of one function: registers, variables and labels, by block.
 use super::form::Problem;
 use super::layout::{align, shared_place, Layout, SharedPlace};
-use crate::code::{Constant, Pred, Reg};
+use crate::code::{Constant, Pred, Reg, LOCAL_LIMIT};
 use crate::syntax::ast::{Operand, Variable};
 use crate::types::Type;
 use crate::LoadError;
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// The most bytes of local memory of one thread, as on the devices.
-const LOCAL_LIMIT: usize = 512 << 10;
 
 /// A name of a function.
 #[derive(Debug, Clone, Copy)]

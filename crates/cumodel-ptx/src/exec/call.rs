@@ -3,7 +3,7 @@ use super::block::UNWRITTEN;
 use super::lanes::{lanes, WARP};
 use super::memory::Failed;
 use super::warp::{Group, Machine, State, Warp};
-use crate::code::{function_at, Call, Mask, Op, Target};
+use crate::code::{function_at, Call, Mask, Op, Target, LOCAL_LIMIT};
 use crate::launch::Reason;
 
 /// Calls in calls.
@@ -18,11 +18,11 @@ impl Warp {
         group: Group,
     ) -> Result<(), Failed> {
         let first = group.mask.trailing_zeros() as usize;
-        if group.depth >= DEEPEST {
-            return Err((first, Reason::Stack { depth: DEEPEST }));
-        }
         let [reg_base, _, caller] = machine.bases(group.depth);
         let [next_regs, next_preds, callee] = machine.bases(group.depth + 1);
+        if group.depth >= DEEPEST || callee + machine.stride[2] > LOCAL_LIMIT {
+            return Err((first, Reason::Stack { depth: group.depth }));
+        }
         let grow = |length: usize, to: usize| length.max(to);
         self.regs.resize(
             grow(self.regs.len(), next_regs + machine.stride[0]),

@@ -140,6 +140,19 @@ pub fn calls() {
         32,
     );
     assert_eq!(deep.reason, Reason::Stack { depth: 256 });
+    // 512 KiB of local memory hold seven frames of 64 KiB behind that of the kernel.
+    let large = FUNCTIONS.replace(
+        "forever(.param .b32 a) {",
+        "forever(.param .b32 a) { .local .b8 large[65536];",
+    );
+    let deep = stopped(
+        &kernel(
+            &large,
+            "{ .param .b32 x; st.param.b32 [x], %r1; call forever, (x); }",
+        ),
+        32,
+    );
+    assert_eq!(deep.reason, Reason::Stack { depth: 7 });
     // A result that only some lanes fetch.
     let body = "setp.lt.u32 %p1, %r1, 7; { .param .b32 x; .param .b32 y; st.param.b32 [x], %r1; @%p1 call (y), twice, (x); @%p1 ld.param.b32 %r0, [y]; }";
     assert_eq!(
