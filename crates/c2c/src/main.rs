@@ -1,4 +1,4 @@
-//! The `c2c` command: builds the book, or serves it while it is being written.
+//! The `c2c` command: builds the book, serves it while it is being written, and measures the machine.
 
 use anyhow::{Context, Result};
 use c2c::serve::{self, DEFAULT_PORT};
@@ -13,7 +13,7 @@ const PROBLEMS: u8 = 1;
 /// Exit code when the command could not do its work at all.
 const FAILED: u8 = 2;
 
-/// Builds and serves the book. Without a command: serve.
+/// Builds and serves the book, and measures what a copy costs. Without a command: serve.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -29,6 +29,7 @@ enum Command {
     Build(BuildArgs),
     /// Show the book in the browser and reload the page whenever a source changes
     Serve(ServeArgs),
+    Measure(measure::MeasureArgs),
 }
 
 #[derive(Args)]
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Some(Command::Build(args)) => run_build(&args),
         Some(Command::Serve(args)) => run_serve(&args),
+        Some(Command::Measure(args)) => measure::run(&args),
         None => run_serve(&cli.serve),
     };
     result.unwrap_or_else(|error| {
