@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use proofs::checks::driver;
-use proofs::checks::listing::{Listing, Verdict, SEEDS};
+use proofs::checks::listing::{Listing, Verdict, REFUSED, SEEDS};
 use xtask::build;
 use xtask::examples::{self, Example};
 use xtask::record::Driver;
@@ -26,6 +26,7 @@ enum Property {
     RightInEveryOrder,
     WrongEveryTime,
     LooksRightWhenEager,
+    RefusedWhenEager,
     HoldsOnTheGpu,
 }
 
@@ -34,6 +35,11 @@ impl Property {
         match (driver, &example.hazard) {
             (Driver::Gpu, _) => &[Property::HoldsOnTheGpu],
             (Driver::Model, None) => &[Property::Recorded, Property::RightInEveryOrder],
+            (Driver::Model, Some(hazard)) if REFUSED.contains(&hazard.as_str()) => &[
+                Property::Recorded,
+                Property::WrongEveryTime,
+                Property::RefusedWhenEager,
+            ],
             (Driver::Model, Some(_)) => &[
                 Property::Recorded,
                 Property::WrongEveryTime,
@@ -48,6 +54,7 @@ impl Property {
             Property::RightInEveryOrder => "is_right_in_every_order",
             Property::WrongEveryTime => "is_wrong_every_time",
             Property::LooksRightWhenEager => "looks_right_when_eager",
+            Property::RefusedWhenEager => "is_refused_when_eager",
             Property::HoldsOnTheGpu => "holds_on_the_gpu",
         }
     }
@@ -58,6 +65,7 @@ impl Property {
             Property::RightInEveryOrder => listing.is_right_in_every_order(),
             Property::WrongEveryTime => listing.is_wrong_every_time(RUNS),
             Property::LooksRightWhenEager => listing.looks_right_when_eager(),
+            Property::RefusedWhenEager => listing.is_refused_when_eager(),
             Property::HoldsOnTheGpu => listing.holds_on_the_gpu(),
         }
     }
@@ -95,7 +103,7 @@ impl Summary {
                     SEEDS.len()
                 ),
                 format!(
-                    "wrong, with the declared hazard, in {RUNS} of {RUNS} runs; not under eager"
+                    "wrong, with the declared hazard, in {RUNS} of {RUNS} runs; under eager only if the driver refuses a call"
                 ),
             ),
             Driver::Gpu => ("the recorded output".to_owned(), "a wrong value".to_owned()),

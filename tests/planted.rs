@@ -21,7 +21,16 @@ impl Copy {
     fn new() -> Copy {
         let copy = Copy(TempDir::new().unwrap());
         let root = proofs::root();
-        for part in ["book.toml", "src", "theme", "examples", "scripts"] {
+        let field = "tests/litmus/src/field";
+        for part in [
+            "book.toml",
+            "CITATION.cff",
+            "src",
+            "theme",
+            "examples",
+            "scripts",
+            field,
+        ] {
             for entry in WalkDir::new(root.join(part)) {
                 let entry = entry.unwrap();
                 let to = copy
@@ -183,6 +192,16 @@ fn a_listing_that_goes_wrong_under_eager_is_found() {
     let program = compile(&copy, "wait_before_read_broken");
     let complaint = complaint(copy.listing(&example, &program).looks_right_when_eager());
     let expected = "examples/wait_before_read_broken/main.rs: under eager it should look right";
+    assert!(complaint.starts_with(expected), "{complaint}");
+}
+
+#[test]
+fn a_mistake_of_order_does_not_pass_for_a_refused_call() {
+    let copy = Copy::new();
+    let example = copy.example("wait_before_read_broken");
+    let listing = copy.listing(&example, &BUILT.programs["wait_before_read_broken"]);
+    let complaint = complaint(listing.is_refused_when_eager());
+    let expected = "examples/wait_before_read_broken/stdout.txt: line 1 is";
     assert!(complaint.starts_with(expected), "{complaint}");
 }
 

@@ -2,6 +2,7 @@
 //! sources, and a browser finds nothing to complain about.
 
 mod browser;
+mod search;
 
 use browser::{waive_without_chromium, Browser, Look};
 use c2c::serve::Server;

@@ -110,31 +110,6 @@ fn a_listing_without_its_first_lines_is_an_error_that_names_it() {
 }
 
 #[test]
-fn every_listing_is_shown_on_a_page() {
-    assert_eq!(tidy::not_shown(&proofs::root()).unwrap(), none());
-}
-
-#[test]
-fn a_listing_on_no_page_is_found() {
-    let root = planted(&[
-        (
-            "src/a.md",
-            "{{#rustdoc_include ../examples/a/main.rs:idea}}\n",
-        ),
-        ("examples/a/main.rs", &listing(RIGHT, 8)),
-        ("examples/b/main.rs", &listing(RIGHT, 8)),
-        ("examples/b_broken/main.rs", &listing(BROKEN, 8)),
-    ]);
-    assert_eq!(
-        tidy::not_shown(root.path()).unwrap(),
-        [
-            "examples/b/main.rs: no page shows its region `idea`",
-            "examples/b_broken/report.txt: no page includes it",
-        ]
-    );
-}
-
-#[test]
 fn the_citation_can_be_read() {
     assert_eq!(tidy::citation(&proofs::root()).unwrap(), none());
 }

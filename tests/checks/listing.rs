@@ -32,6 +32,9 @@ pub struct Listing<'a> {
 /// The random schedules, of which every one must come out right.
 pub const SEEDS: std::ops::Range<u32> = 0..100;
 
+/// Hazards that are calls which the driver refuses, and not accesses without an order: no schedule hides one.
+pub const REFUSED: [&str; 3] = ["H19", "H23", "H25"];
+
 impl Listing<'_> {
     /// `stdout.txt`, `timeline.mmd` and `report.txt` are what the listing prints and does today.
     ///
@@ -114,6 +117,16 @@ impl Listing<'_> {
             recorded.stdout,
             recorded.hazards()
         );
+        Ok(Verdict::Proved)
+    }
+
+    /// A listing with a call that the driver refuses is as wrong when each call is complete as it returns.
+    ///
+    /// # Errors
+    /// When it prints something else then, or has other hazards: its mistake is one of order.
+    pub fn is_refused_when_eager(&self) -> Result<Verdict> {
+        let recorded = self.run(Driver::Model, "eager")?;
+        self.expect(&recorded, &[self.declared()?], "eager")?;
         Ok(Verdict::Proved)
     }
 

@@ -92,27 +92,6 @@ fn expected_files(example: &Example) -> Vec<&'static str> {
     }
 }
 
-/// Every right listing is shown on a page, and of every broken one at least what comes of it.
-///
-/// # Errors
-/// When a file cannot be read.
-pub fn not_shown(root: &Path) -> Result<Vec<String>> {
-    let mut book = String::new();
-    for page in files(&root.join("src"), "md") {
-        book += &read(&page)?;
-    }
-    let mut found = Vec::new();
-    for example in examples::all(root)? {
-        let folder = format!("examples/{}", example.slug);
-        if example.hazard.is_none() && !book.contains(&format!("/{folder}/main.rs:idea}}}}")) {
-            found.push(format!("{folder}/main.rs: no page shows its region `idea`"));
-        } else if !book.contains(&format!("/{folder}/")) {
-            found.push(format!("{folder}/report.txt: no page includes it"));
-        }
-    }
-    Ok(found)
-}
-
 /// README.md shows `pinned_reuse` as it is: its region `idea`, without the indentation, and its recorded output.
 ///
 /// # Errors

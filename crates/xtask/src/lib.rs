@@ -10,9 +10,11 @@
 //! | [`record`] | one run of one listing |
 //! | [`timeline`] | the diagram of a run |
 //! | [`files`] | the recorded files beside a listing |
+//! | [`figures`] | the figures of the book |
 
 pub mod build;
 pub mod examples;
+pub mod figures;
 pub mod files;
 pub mod record;
 pub mod timeline;

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{ensure, Context, Result};
 use clap::{Parser, Subcommand};
+use xtask::figures;
 
 /// Records, checks and measures.
 #[derive(Parser)]
@@ -23,6 +24,8 @@ enum Task {
         /// The listings to record; all of them if none is named
         slugs: Vec<String>,
     },
+    /// Draws the figures of the book from figures/links.json
+    Figures,
     /// Runs what CI runs: formatting, lints, all tests
     Check,
     /// Measures how fast the model itself is
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         .with_context(|| format!("looking for the repository in {}", root.display()))
         .and_then(|root| match Arguments::parse().task {
             Task::Bless { slugs } => bless::bless(&root, &slugs),
+            Task::Figures => draw(&root),
             Task::Check => run(&mut Command::new(root.join(".ci/run"))),
             Task::BenchModel { json } => run(bench_model(json).current_dir(root)),
         });
@@ -50,6 +54,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Draws the figures again, and says which have changed.
+fn draw(root: &Path) -> Result<()> {
+    for file in figures::all(root)? {
+        if file.bless(root)? {
+            println!("drawn     {}", file.path);
+        }
+    }
+    Ok(())
 }
 
 /// The measurement is a program of its own: it needs a driver, which cargo's runner gives it.

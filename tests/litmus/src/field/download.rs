@@ -7,6 +7,7 @@ use crate::lab::Lab;
 use crate::litmus::Outcome;
 
 pub const ALL: &[Case] = &[
+    // ANCHOR: f01
     Case {
         id: "F01",
         title: "a result is read before its copy is done",
@@ -35,6 +36,8 @@ pub const ALL: &[Case] = &[
         right: "7",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f01
+    // ANCHOR: f03
     Case {
         id: "F03",
         title: "code that relied on the wait of a pageable copy moves to pinned memory",
@@ -61,6 +64,8 @@ pub const ALL: &[Case] = &[
         right: "7 7",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f03
+    // ANCHOR: f15
     Case {
         id: "F15",
         title: "an offload starts before the computation has finished",
@@ -91,6 +96,7 @@ pub const ALL: &[Case] = &[
         right: "1",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f15
     Case {
         id: "F17",
         title: "a reload reads the pinned buffer that its own offload still fills",
@@ -102,6 +108,7 @@ pub const ALL: &[Case] = &[
         right: "1",
         depends_on_machine: false,
     },
+    // ANCHOR: f18
     Case {
         id: "F18",
         title: "the transfer stream waits for \"the current stream\", which is itself",
@@ -134,8 +141,10 @@ pub const ALL: &[Case] = &[
         right: "1",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f18
 ];
 
+// ANCHOR: f17
 /// F17: offload D1 to P on X, reload P to D2 on C.
 fn reload(lab: &mut Lab, waits: bool) -> Outcome {
     let (p, d1, d2) = (lab.pinned(POISON), lab.device(1), lab.device(0));
@@ -153,3 +162,4 @@ fn reload(lab: &mut Lab, waits: bool) -> Outcome {
     cuda::sync(x).ok();
     lab.read(d2)
 }
+// ANCHOR_END: f17

@@ -42,6 +42,7 @@ pub const ALL: &[Case] = &[
         right: "1 1",
         depends_on_machine: false,
     },
+    // ANCHOR: f27a
     Case {
         id: "F27a",
         title: "an event is polled during a capture",
@@ -71,6 +72,7 @@ pub const ALL: &[Case] = &[
         right: "0 0",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f27a
     Case {
         id: "F27b",
         title: "a tracking event was recorded in a capture whose graph is gone",
@@ -84,6 +86,7 @@ pub const ALL: &[Case] = &[
     },
 ];
 
+// ANCHOR: f25
 /// F25, F26: a graph uploads `source`; between two launches the next request fills a buffer.
 fn relaunch(lab: &mut Lab, source: Host, next: impl FnOnce(&mut Lab) -> Host) -> Outcome {
     let (d, s) = (lab.device(0), lab.stream());
@@ -96,7 +99,9 @@ fn relaunch(lab: &mut Lab, source: Host, next: impl FnOnce(&mut Lab) -> Host) ->
     cuda::sync(s).ok();
     format!("{first} {}", lab.read(d))
 }
+// ANCHOR_END: f25
 
+// ANCHOR: f27b
 /// F27: an event is recorded inside a capture, and its graph is destroyed; then a stream waits for it.
 fn wait_for_captured_event(lab: &mut Lab, records_again: bool) -> Outcome {
     let (d, s, x, e) = (lab.device(0), lab.stream(), lab.stream(), lab.event());
@@ -111,3 +116,4 @@ fn wait_for_captured_event(lab: &mut Lab, records_again: bool) -> Outcome {
     }
     cuda::wait(x, e).to_string()
 }
+// ANCHOR_END: f27b

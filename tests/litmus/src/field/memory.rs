@@ -40,6 +40,7 @@ pub const ALL: &[Case] = &[
         right: "960 KiB cached, 0 in use",
         depends_on_machine: false,
     },
+    // ANCHOR: f34
     Case {
         id: "F34",
         title: "memory is registered twice, and the second owner unregisters it",
@@ -69,6 +70,8 @@ pub const ALL: &[Case] = &[
         right: "0 712 0",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f34
+    // ANCHOR: f36
     Case {
         id: "F36",
         title: "a read-only file mapping is pinned without asking whether that works",
@@ -94,8 +97,10 @@ pub const ALL: &[Case] = &[
         right: "0",
         depends_on_machine: true,
     },
+    // ANCHOR_END: f36
 ];
 
+// ANCHOR: f30
 /// F30: four requests of 260 KiB.
 fn pinned_for_four_requests(lab: &mut Lab, rounds_up: bool) -> Outcome {
     const REQUEST: usize = 260 << 10;
@@ -109,7 +114,9 @@ fn pinned_for_four_requests(lab: &mut Lab, rounds_up: bool) -> Outcome {
     cache.trim();
     format!("{} KiB for {}", obtained >> 10, (4 * REQUEST) >> 10)
 }
+// ANCHOR_END: f30
 
+// ANCHOR: f32
 /// F32: blocks of 64 KiB to 1 MiB, each taken once and given back.
 fn cached_after_use(lab: &mut Lab, cap: Option<usize>) -> Outcome {
     lab.context();
@@ -123,6 +130,7 @@ fn cached_after_use(lab: &mut Lab, cap: Option<usize>) -> Outcome {
     assert_eq!(cache.cached(), 0, "trim gives everything back");
     format!("{} KiB cached, 0 in use", cached >> 10)
 }
+// ANCHOR_END: f32
 
 /// Pages of memory that nobody else uses.
 struct Pages(::lab::Pageable<u32>);

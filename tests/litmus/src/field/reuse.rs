@@ -65,6 +65,7 @@ pub const ALL: &[Case] = &[
     },
 ];
 
+// ANCHOR: f12
 /// F12: compute on C, offload on X, compute into the same buffer on C.
 fn reuse_after_offload(lab: &mut Lab, waits: bool) -> Outcome {
     let (p, d) = (lab.pinned(POISON), lab.device(0));
@@ -86,7 +87,9 @@ fn reuse_after_offload(lab: &mut Lab, waits: bool) -> Outcome {
     cuda::sync(x).ok();
     p.read()
 }
+// ANCHOR_END: f12
 
+// ANCHOR: f13
 /// F13: as F12, with memory that C frees and allocates in its own order.
 fn free_after_offload(lab: &mut Lab, waits: bool) -> Outcome {
     let (p, c, x) = (lab.pinned(POISON), lab.stream(), lab.stream());
@@ -115,7 +118,9 @@ fn free_after_offload(lab: &mut Lab, waits: bool) -> Outcome {
     cuda::sync(x).ok();
     p.read()
 }
+// ANCHOR_END: f13
 
+// ANCHOR: f19
 /// F19: C uses W twice; X overwrites it after an event.
 fn two_uses(lab: &mut Lab, records_again: bool) -> Outcome {
     let (w, forward, backward) = (lab.device(1), lab.pinned(POISON), lab.pinned(POISON));
@@ -135,7 +140,9 @@ fn two_uses(lab: &mut Lab, records_again: bool) -> Outcome {
     cuda::sync(c).ok();
     backward.read()
 }
+// ANCHOR_END: f19
 
+// ANCHOR: f21a
 /// F21: two steps of one stream; then: is the first one done?
 fn successive_steps(lab: &mut Lab, one_event_each: bool) -> Outcome {
     let (p, q, d, s) = (
@@ -157,7 +164,9 @@ fn successive_steps(lab: &mut Lab, one_event_each: bool) -> Outcome {
     cuda::sync(s).ok();
     code.to_string()
 }
+// ANCHOR_END: f21a
 
+// ANCHOR: f21b
 /// F21: X joins two streams through events, then copies what the first wrote.
 fn join_two(lab: &mut Lab, one_event_each: bool) -> Outcome {
     let (p, d1, d2) = (lab.pinned(POISON), lab.device(0), lab.device(0));
@@ -180,3 +189,4 @@ fn join_two(lab: &mut Lab, one_event_each: bool) -> Outcome {
     gate.open();
     r
 }
+// ANCHOR_END: f21b

@@ -8,6 +8,7 @@ use crate::cuda::{self, Code};
 use crate::field::Case;
 
 pub const ALL: &[Case] = &[
+    // ANCHOR: f11
     Case {
         id: "F11",
         title: "pinned memory is freed inside a host function",
@@ -43,6 +44,8 @@ pub const ALL: &[Case] = &[
         right: "0 gone",
         depends_on_machine: true,
     },
+    // ANCHOR_END: f11
+    // ANCHOR: f44
     Case {
         id: "F44",
         title: "a helper thread has no current context",
@@ -72,4 +75,5 @@ pub const ALL: &[Case] = &[
         right: "0 0",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f44
 ];

@@ -7,6 +7,7 @@ use crate::litmus::Outcome;
 use crate::pool::Slab;
 
 pub const ALL: &[Case] = &[
+    // ANCHOR: f05
     Case {
         id: "F05",
         title: "a pinned source is refilled under its own upload",
@@ -34,6 +35,7 @@ pub const ALL: &[Case] = &[
         right: "1",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f05
     Case {
         id: "F07",
         title: "a staging block goes back to its pool before the copy has read it",
@@ -45,6 +47,7 @@ pub const ALL: &[Case] = &[
         right: "1",
         depends_on_machine: false,
     },
+    // ANCHOR: f08
     Case {
         id: "F08",
         title: "a copy through a raw pointer is invisible to the allocator",
@@ -79,6 +82,7 @@ pub const ALL: &[Case] = &[
         right: "1",
         depends_on_machine: false,
     },
+    // ANCHOR_END: f08
     Case {
         id: "F09",
         title: "Rust: an asynchronous copy does not hold the borrow of its source",
@@ -101,6 +105,7 @@ pub const ALL: &[Case] = &[
     },
 ];
 
+// ANCHOR: f07
 /// F07: fill a block, upload it, give it back; then the next user fills a block.
 fn pooled_upload(lab: &mut Lab, with_event: bool) -> Outcome {
     let (d, s, e) = (lab.device(0), lab.stream(), lab.event());
@@ -118,7 +123,9 @@ fn pooled_upload(lab: &mut Lab, with_event: bool) -> Outcome {
     cuda::sync(s).ok();
     lab.read(d.part(0, block.bytes))
 }
+// ANCHOR_END: f07
 
+// ANCHOR: f09
 /// F09: upload `n` words of 1, add 1 to the last of them, and see which value the device has.
 fn bump_after_upload(lab: &mut Lab, n: usize, waits: bool) -> Outcome {
     let (d, s, e) = (lab.device(0), lab.stream(), lab.event());
@@ -135,3 +142,4 @@ fn bump_after_upload(lab: &mut Lab, n: usize, waits: bool) -> Outcome {
     cuda::sync(s).ok();
     lab.read(d.part(4 * (n - 1), 4))
 }
+// ANCHOR_END: f09
