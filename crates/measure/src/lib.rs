@@ -8,7 +8,7 @@
 //! | `pattern`, `counters`, [`stats`] | data that shows whether it arrived, the kernel's counters, median and spread |
 //! | [`machine`], `nvml` | where a figure was measured |
 //! | [`record`], `save` | the JSON format, files that are written whole |
-//! | `verdict`, [`table`], [`svg`], `prom`, [`compare`] | what is made of a record |
+//! | `verdict`, [`table`], [`svg`], `prom`, [`compare`], [`gallery`] | what is made of a record |
 //! | `run`, `interrupt` | a whole run, and its early end |
 //!
 //! Durations are nanoseconds, sizes bytes, GB/s are 10^9 bytes a second.
@@ -18,6 +18,7 @@ pub mod compare;
 mod counters;
 mod device;
 mod format;
+pub mod gallery;
 mod interrupt;
 pub mod kind;
 pub mod machine;
@@ -37,7 +38,7 @@ pub mod table;
 mod verdict;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{ensure, Context, Result};
@@ -50,8 +51,10 @@ use save::Target;
 /// The exit code when a case failed, or is slower than the baseline by more than the tolerance.
 pub const WORSE: u8 = 1;
 
-/// Measures what a copy costs here: allocation, first touch, registration, copy and free, each
-/// kind of memory, each way, each size.
+/// Measure what a copy costs on this machine, phase by phase
+///
+/// Allocation, first touch, registration, copy and free are timed apart, for each kind of memory,
+/// each way and each size.
 ///
 /// Exit codes: 0 measured, or compared; 1 a case failed, or is slower than the baseline;
 /// 2 it could not be done; 130 interrupted, what was measured so far is kept.
@@ -102,7 +105,7 @@ fn measure(args: &MeasureArgs) -> Result<ExitCode> {
         args.tolerance.is_finite() && args.tolerance >= 0.0,
         "--tolerance must be a number of percent, at least 0"
     );
-    let run = run::open(Path::new("/"), args.max_size.map(|size| size.as_u64()))?;
+    let run = run::open(args.max_size.map(|size| size.as_u64()))?;
     let baseline = args.baseline.as_deref().map(Record::read).transpose()?;
     if let (Some(baseline), Some(path)) = (&baseline, &args.baseline) {
         let other = run.machine.is_other_than(&baseline.machine);

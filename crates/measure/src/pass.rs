@@ -5,9 +5,9 @@ use std::ptr::{self, NonNull};
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context, Result};
-use lab::Faults;
+use lab::{Faults, VmStat};
 
-use crate::counters::Counters;
+use crate::counters;
 use crate::device::{DeviceMemory, Gpu};
 use crate::kind::Direction;
 use crate::machine::Node;
@@ -46,8 +46,6 @@ pub struct Bench<'a> {
     pub gpu: Option<&'a Gpu>,
     /// The nodes of the machine.
     pub nodes: &'a [Node],
-    /// Where the kernel's counters are read.
-    pub vmstat: &'a str,
     /// Says whether the user wants the run to end.
     pub interrupted: &'a dyn Fn() -> bool,
     /// Is told after each pass which part of the case is done, at most 1.
@@ -120,7 +118,7 @@ impl Bench<'_> {
         // The first pass is the warm-up; its seed, like every other, is used once.
         let warm_up = self.pass(case, setup, 1)?;
         (self.progress)(1.0 / (FEWEST + 1) as f64);
-        let before = Counters::read(self.vmstat);
+        let before = VmStat::now().ok();
         // An odd number of passes has one in the middle.
         let too_few = |made: usize, spent| {
             made < FEWEST || made.is_multiple_of(2) || (made < MOST && spent < ENOUGH)
@@ -134,13 +132,12 @@ impl Bench<'_> {
             timed.push(pass);
             (self.progress)((timed.len() + 1) as f64 / (FEWEST + 1) as f64);
         }
-        let after = Counters::read(self.vmstat);
+        let after = VmStat::now().ok();
         if timed.is_empty() {
             return Ok(None);
         }
-        let vmstat = before
-            .zip(after)
-            .map(|(before, after)| after.since(&before));
+        let vmstat = before.zip(after);
+        let vmstat = vmstat.map(|(before, after)| counters::rises(&before, &after));
         let figures = figures(case, &warm_up, &timed, vmstat)?;
         Ok(Some((figures, timed.len())))
     }
@@ -449,7 +446,6 @@ mod tests {
         Bench {
             gpu: None,
             nodes: &[],
-            vmstat: "/proc/vmstat",
             interrupted,
             progress: &|_| {},
         }

@@ -23,12 +23,12 @@ const PATTERN_COST: f64 = 2.0;
 /// memcpy is taken for this fast before it has been measured, in bytes per second.
 const GUESSED_RATE: f64 = 5e9;
 
-/// Prepares a run on this machine, which `root` describes; `root` is `/` but for a test.
+/// Prepares a run on this machine with buffers of up to `largest` bytes.
 ///
 /// # Errors
 /// When `largest` bytes, or the smallest buffer, do not fit into memory.
-pub fn open(root: &Path, largest: Option<u64>) -> Result<Run> {
-    let mut machine = Machine::read(root);
+pub fn open(largest: Option<u64>) -> Result<Run> {
+    let mut machine = Machine::read(Path::new("/"));
     let largest = largest_buffer(&machine, largest)?;
     let gpu = match Gpu::open() {
         Ok(gpu) => {
@@ -40,12 +40,10 @@ pub fn open(root: &Path, largest: Option<u64>) -> Result<Run> {
             None
         }
     };
-    let vmstat = root.join("proc/vmstat").to_string_lossy().into_owned();
     Ok(Run {
         machine,
         largest,
         gpu,
-        vmstat,
     })
 }
 
@@ -55,7 +53,6 @@ pub struct Run {
     pub machine: Machine,
     largest: u64,
     gpu: Option<Gpu>,
-    vmstat: String,
 }
 
 impl Run {
@@ -151,7 +148,6 @@ impl Run {
             let bench = Bench {
                 gpu,
                 nodes: &self.machine.nodes,
-                vmstat: &self.vmstat,
                 interrupted,
                 progress: &|share| bar.set_position(start + (share.min(1.0) * work) as u64),
             };

@@ -16,10 +16,18 @@ pub const SIMULATED: &str = "simulated";
 /// The phases are shown at the largest size up to this one, in bytes: every kind has it.
 const SHOWN_BYTES: u64 = 64 << 20;
 
-/// The machine, the tables, what was waived and the verdict.
+/// The machine, the tables, what was not measured and the verdict.
 pub fn render(record: &Record) -> String {
+    let mut text = format!("{}\n\n{}\n", machine(record), tables(record));
+    for sentence in &record.verdict {
+        let _ = writeln!(text, "{sentence}");
+    }
+    text
+}
+
+/// The tables, and what was not measured.
+pub fn tables(record: &Record) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{}\n", machine(record));
     let _ = writeln!(text, "Ceilings\n{}\n", ceilings(record));
     for direction in directions(record) {
         let cases: Vec<&Testcase> = of_direction(record, direction).collect();
@@ -43,16 +51,13 @@ pub fn render(record: &Record) -> String {
             );
         }
     }
-    text.push_str(&waived(record));
+    text.push_str(&not_measured(record));
     let counts = record.counts;
     let _ = writeln!(
         text,
-        "{} passed, {} of them {SIMULATED}; {} waived; {} failed\n",
+        "{} passed, {} of them {SIMULATED}; {} waived; {} failed",
         counts.passed, counts.simulated, counts.waived, counts.failed
     );
-    for sentence in &record.verdict {
-        let _ = writeln!(text, "{sentence}");
-    }
     text
 }
 
@@ -212,7 +217,7 @@ fn phases(cases: &[&Testcase], size: u64) -> Table {
 }
 
 /// One line for each reason, with what it concerns.
-fn waived(record: &Record) -> String {
+fn not_measured(record: &Record) -> String {
     let mut text = String::new();
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for case in &record.testcases {
