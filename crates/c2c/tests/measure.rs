@@ -226,7 +226,8 @@ fn a_baseline_decides_the_exit_code() {
     let judged = |factor: f64| {
         let mut record = ran.record.clone();
         for case in record["testcases"].as_array_mut().unwrap() {
-            if let Some(total) = case["figures"]["total_ns"].as_object_mut() {
+            let total = case.pointer_mut("/figures/total_ns");
+            if let Some(total) = total.and_then(Value::as_object_mut) {
                 for value in total.values_mut() {
                     *value = json!(value.as_f64().unwrap() * factor);
                 }

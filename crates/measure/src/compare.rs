@@ -117,3 +117,44 @@ pub fn slower(baseline: &Record, record: &Record, tolerance: f64) -> Result<Vec<
     };
     Ok(slower.map(sentence).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kind::Direction;
+    use crate::record::fixture;
+
+    fn record(ns: f64) -> Record {
+        let case = fixture::case(Direction::HostToHost, "reused_pageable", ns, 0.0);
+        fixture::record(vec![case])
+    }
+
+    #[test]
+    fn slower_is_beyond_the_tolerance_and_beyond_every_pass() {
+        let count = |before: &Record, ns| slower(before, &record(ns), 0.25).map(|it| it.len());
+        let steady = record(100.0);
+        assert_eq!(count(&steady, 125.0).unwrap(), 0);
+        assert_eq!(count(&steady, 126.0).unwrap(), 1);
+        assert_eq!(count(&steady, 50.0).unwrap(), 0);
+        let mut unsteady = record(100.0);
+        if let Some(figures) = &mut unsteady.testcases[0].figures {
+            figures.total_ns.max = 150.0;
+        }
+        assert_eq!(count(&unsteady, 126.0).unwrap(), 0);
+        assert_eq!(count(&unsteady, 151.0).unwrap(), 1);
+    }
+
+    #[test]
+    fn simulated_cases_and_strangers_are_not_compared() {
+        let mut simulated = record(100.0);
+        simulated.testcases[0].simulated = true;
+        assert!(slower(&simulated, &record(900.0), 0.25).is_err());
+        assert!(changes(&record(1.0), &fixture::record(Vec::new())).is_err());
+    }
+
+    #[test]
+    fn the_ratio_is_the_second_over_the_first() {
+        let text = render(&record(100.0), &record(250.0)).unwrap();
+        assert!(text.contains(" 2.50 "), "{text}");
+    }
+}

@@ -16,7 +16,7 @@
 mod ceiling;
 pub mod compare;
 mod counters;
-mod device;
+pub mod device;
 mod format;
 pub mod gallery;
 mod interrupt;
@@ -31,7 +31,7 @@ mod plan;
 mod prom;
 pub mod record;
 mod run;
-mod save;
+pub mod save;
 pub mod stats;
 pub mod svg;
 pub mod table;

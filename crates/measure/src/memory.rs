@@ -66,8 +66,9 @@ impl Memory {
             Backing::Mmap => map(bytes, 0)?,
             Backing::HugePages => advised(bytes, libc::MADV_HUGEPAGE)?,
             Backing::BasePages => advised(bytes, libc::MADV_NOHUGEPAGE)?,
-            Backing::Hugetlb => map(bytes, libc::MAP_HUGETLB).context(
-                "no huge pages of the default size are reserved and free (vm.nr_hugepages)",
+            // The kernel's own words would be "cannot allocate memory".
+            Backing::Hugetlb => map(bytes, libc::MAP_HUGETLB).ok().context(
+                "too few huge pages of the default size are reserved and free (vm.nr_hugepages)",
             )?,
             Backing::Node(node) => {
                 let start = map(bytes, 0)?;

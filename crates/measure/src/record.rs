@@ -338,9 +338,94 @@ struct Head {
     format_version: Option<u32>,
 }
 
+/// Records for the tests of what is made of them.
+#[cfg(test)]
+pub(crate) mod fixture {
+    use super::*;
+
+    fn always(value: f64) -> Summary {
+        Summary {
+            median: value,
+            min: value,
+            max: value,
+            iqr: 0.0,
+        }
+    }
+
+    /// A case of 64 MiB whose passes all took `ns`, and of which the first touch took `touch_ns`.
+    pub fn case(direction: Direction, kind: &str, ns: f64, touch_ns: f64) -> Testcase {
+        let phase = |ns| PhaseFigures {
+            ns,
+            over_passes: always(ns),
+            minor_faults: 0.0,
+        };
+        Testcase {
+            name: format!("{}/{kind}", direction.word()),
+            status: Status::Passed,
+            reason: None,
+            bandwidth_description: String::new(),
+            simulated: false,
+            direction,
+            kind: kind.to_owned(),
+            allocator: None,
+            threads: None,
+            node: None,
+            streams: 1,
+            buffer_bytes: 64 << 20,
+            buffers_per_pass: 1,
+            test_samples: 3,
+            use_mean: false,
+            figures: Some(Figures {
+                gb_per_s: always(1.0),
+                total_ns: always(ns),
+                phases: BTreeMap::from([
+                    (Phase::Touch, phase(touch_ns)),
+                    (Phase::Copy, phase(ns - touch_ns)),
+                ]),
+                unaccounted_share: 0.0,
+                warm_up_ns: ns,
+                minor_faults: always(16384.0),
+                major_faults: always(0.0),
+                vmstat: None,
+                pages_on_nodes: None,
+            }),
+        }
+    }
+
+    /// A record of these cases.
+    pub fn record(testcases: Vec<Testcase>) -> Record {
+        Record {
+            format: FORMAT.to_owned(),
+            format_version: VERSION,
+            tool_version: "0".to_owned(),
+            date: "2026-11-30T00:00:00Z".to_owned(),
+            interrupted: false,
+            machine: Machine::default(),
+            method: Method {
+                clock: String::new(),
+                passes: String::new(),
+                verification: String::new(),
+                counters: String::new(),
+                largest_bytes: 64 << 20,
+            },
+            counts: Record::count(&testcases),
+            verdict: Vec::new(),
+            ceilings: Vec::new(),
+            testcases,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let case = fixture::case(Direction::HostToHost, "reused_pageable", 5.0, 1.0);
+        let text = serde_json::to_string(&fixture::record(vec![case.clone()])).unwrap();
+        assert_eq!(Record::parse(&text).unwrap().testcases, [case]);
+    }
 
     /// Where the published schema lies, from this crate.
     const PUBLISHED: &str = "../../schemas/measure.schema.json";

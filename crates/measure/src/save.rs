@@ -49,10 +49,10 @@ impl Target {
     ///
     /// # Errors
     /// When the disk is full, or the place cannot be taken.
-    pub fn write(mut self, content: &str) -> Result<PathBuf> {
+    pub fn write(mut self, content: impl AsRef<[u8]>) -> Result<PathBuf> {
         let writing = || format!("writing {}", self.path.display());
         self.draft
-            .write_all(content.as_bytes())
+            .write_all(content.as_ref())
             .with_context(writing)?;
         self.draft.as_file().sync_all().with_context(writing)?;
         let path = self.path;

@@ -13,6 +13,8 @@ use crate::record::{Phase, Record, Testcase};
 use crate::table::{self, SIMULATED};
 
 const WIDTH: u32 = 960;
+/// How much longer than the longest bar the axis is, so that the legend covers none.
+const LEGEND_ROOM: f64 = 1.2;
 /// The series of a bandwidth plot, at most as many as there are colours.
 const SERIES: [&str; 8] = [
     "fresh pageable",
@@ -24,14 +26,15 @@ const SERIES: [&str; 8] = [
     "fresh pinned",
     "reused pinned",
 ];
-/// The colours of Okabe and Ito, which colour-blind readers can tell apart.
+/// After Okabe and Ito, so that colour-blind readers can tell them apart; each is visible on white and on
+/// black.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0xD5, 0x5E, 0x00),
     RGBColor(0xE6, 0x9F, 0x00),
     RGBColor(0x00, 0x9E, 0x73),
     RGBColor(0xCC, 0x79, 0xA7),
     RGBColor(0x00, 0x72, 0xB2),
-    RGBColor(0x56, 0xB4, 0xE9),
+    RGBColor(0xA0, 0x5A, 0x2C),
     RGBColor(0x80, 0x80, 0x80),
     RGBColor(0x9A, 0x8B, 0x1F),
 ];
@@ -200,7 +203,7 @@ fn phases(record: &Record, direction: Direction, cases: &[&Testcase], size: u64)
             .map(|phase| milliseconds(case, phase))
             .sum()
     };
-    let most = of_size.iter().map(sum).fold(0.0, f64::max) * 1.02;
+    let most = of_size.iter().map(sum).fold(0.0, f64::max) * LEGEND_ROOM;
     let present: BTreeSet<Phase> = of_size
         .iter()
         .flat_map(|case| {

@@ -166,7 +166,7 @@ fn allocators(lookup: &Lookup) -> Option<String> {
     };
     let [glibc, mimalloc, jemalloc] = ["glibc", "mimalloc", "jemalloc"].map(faults);
     Some(format!(
-        "Allocating, filling and freeing {} again and again takes {}, {} and {} page faults each time.",
+        "Page faults when {} are allocated, filled and freed again: {}, {}, {}.",
         bytes(ALLOCATOR_BYTES),
         glibc?,
         mimalloc?,
@@ -189,4 +189,45 @@ fn of_link(cases: &[&Testcase], ceilings: &[Ceiling]) -> Option<String> {
         "The link carries {ceiling:.1} GB/s to the host by nvbandwidth's method; a fresh pageable destination gets {} of it.",
         percent(fresh / ceiling)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::fixture;
+
+    fn cases(direction: Direction) -> Vec<Testcase> {
+        vec![
+            fixture::case(direction, "fresh_pageable", 640.0, 0.0),
+            fixture::case(direction, "reused_pageable", 100.0, 0.0),
+            fixture::case(direction, "prefaulted_1_thread", 600.0, 480.0),
+        ]
+    }
+
+    #[test]
+    fn the_ratio_and_the_share_are_computed() {
+        assert_eq!(
+            verdict(&fixture::record(cases(Direction::DeviceToHost))),
+            [
+                "A download of 64 MiB with a fresh destination costs 6.4 times a reused one here: \
+              640 ns against 100 ns; with the first touch timed apart, it is 80 % of the whole."
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_simulated_has_no_say() {
+        let mut cases = cases(Direction::DeviceToHost);
+        for case in &mut cases {
+            case.simulated = true;
+        }
+        let sentences = verdict(&fixture::record(cases));
+        assert_eq!(sentences.len(), 1);
+        assert!(sentences[0].starts_with("3 cases went over the simulated link"));
+    }
+
+    #[test]
+    fn without_figures_there_is_no_sentence() {
+        assert_eq!(verdict(&fixture::record(Vec::new())), Vec::<String>::new());
+    }
 }
