@@ -16,6 +16,9 @@ const PAGE: &str = "src/measure/results.md";
 /// The folder of the records.
 const RECORDS: &str = "results";
 
+/// A machine is called quiet below this load average, as a share of its threads.
+const QUIET: f64 = 0.5;
+
 const HEAD: &str = "\
 <!-- Generated: MEASURE_GALLERY=write cargo test -p measure --test gallery -->
 # Results, each with its machine {#measured-results}
@@ -130,7 +133,11 @@ fn provenance(record: &Record) -> String {
     };
     let load = machine.load_average.map_or_else(
         || unknown.to_owned(),
-        |load| load.map(|load| format!("{load:.2}")).join(", "),
+        |load| {
+            let quiet = f64::from(load[0]) < QUIET * machine.threads as f64;
+            let text = load.map(|load| format!("{load:.2}")).join(", ");
+            text + if quiet { "" } else { ": not a quiet machine" }
+        },
     );
     let rows = [
         ("Processor", word(&machine.cpu)),
