@@ -41,6 +41,7 @@ enum Command {
     #[cfg(feature = "book")]
     Serve(book_commands::ServeArgs),
     Measure(measure::MeasureArgs),
+    Doctor(doctor::DoctorArgs),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "book")]
         Command::Serve(args) => book_commands::serve(&args),
         Command::Measure(args) => measure::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("c2c: {error:#}");
