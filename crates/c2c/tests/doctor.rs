@@ -248,6 +248,15 @@ fn a_folder_with_unreadable_entries_is_diagnosed_all_the_same() {
     assert!(text(&output.stdout).contains("/proc/buddyinfo cannot be read"));
 }
 
+#[test]
+fn a_full_disk_under_the_output_is_an_error_and_no_panic() {
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_c2c"));
+    let output = command.arg("doctor").stdout(full).output().unwrap();
+    let folder = TempDir::new().unwrap();
+    refused("a full disk", &output, folder.path(), 0);
+}
+
 /// One sentence, the documented exit code, and nothing left behind in `folder`.
 fn refused(what: &str, output: &Output, folder: &Path, files: usize) {
     let stderr = text(&output.stderr);

@@ -17,6 +17,8 @@ pub mod report;
 pub mod sources;
 pub mod tree;
 
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -65,7 +67,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         None => Capture::live(false)?,
     };
     let report = Report::of(&Tree::new(capture)?);
-    print!("{}", report.render());
+    say(&report.render())?;
     if let Some(json) = json {
         let text = serde_json::to_string_pretty(&report).context("writing the diagnosis")? + "\n";
         eprintln!("c2c: wrote {}", json.write(text)?.display());
@@ -78,18 +80,26 @@ fn write_capture(path: &std::path::Path, with_host_name: bool) -> Result<ExitCod
     let target = Target::open(path)?;
     let capture = Capture::live(with_host_name)?;
     let written = target.write(archive::pack(&capture)?)?;
-    println!("{}, from this machine:", capture::MANIFEST);
-    print!(
-        "{}",
-        serde_json::to_string_pretty(&capture.manifest)? + "\n"
-    );
+    let manifest = serde_json::to_string_pretty(&capture.manifest)?;
+    let mut listed = format!("{}:\n{manifest}\n", capture::MANIFEST);
     for (path, text) in &capture.files {
-        println!("{:>8} bytes  {path}", text.len());
+        let _ = writeln!(listed, "{:>8} bytes  {path}", text.len());
     }
-    match &capture.manifest.host_name {
-        Some(name) => println!("It names the host: {name}."),
-        None => println!("It does not name the host."),
-    }
+    let _ = match &capture.manifest.host_name {
+        Some(name) => writeln!(listed, "It names the host: {name}."),
+        None => writeln!(listed, "It does not name the host."),
+    };
+    say(&listed)?;
     eprintln!("c2c: wrote {}", written.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints; whoever closed the pipe has read enough.
+fn say(text: &str) -> Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("printing the result")
+        }
+        _ => Ok(()),
+    }
 }

@@ -357,6 +357,16 @@ fn a_machine_of_which_nothing_is_known_has_no_finding() {
 }
 
 #[test]
+fn memory_without_processors_is_no_binding() {
+    let expander = fixture("h200-pcie")
+        .file("sys/devices/system/node/node1/cpulist", "\n")
+        .file("sys/devices/system/node/node0/cpulist", "0-111\n");
+    let report = expander.report();
+    assert_ne!(status(&report, "numa-balancing"), Status::Finding);
+    assert_eq!(status(&report, "hbm-nodes"), Status::NotHere);
+}
+
+#[test]
 fn nonsense_in_every_file_is_no_panic() {
     let nonsense = [
         "",

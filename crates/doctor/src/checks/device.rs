@@ -47,7 +47,8 @@ fn c2c(tree: &Tree) -> Answer {
             evidence += &format!(" of {rate} MB/s");
         }
     }
-    let expected = C2C_PRODUCTS.iter().any(|name| device.name.contains(name));
+    let mut words = device.name.split_whitespace();
+    let expected = words.any(|word| C2C_PRODUCTS.contains(&word));
     match device.uses_host_page_tables {
         None => Answer::unknown(evidence),
         Some(true) => Answer::fine(evidence + ": C2C"),

@@ -119,9 +119,10 @@ fn numa_balancing(tree: &Tree) -> Answer {
     if nodes < 2 {
         return Answer::not_here(evidence + ", with one node");
     }
+    let cpu_nodes = tree.cpu_nodes().len();
     let bound = tree
         .allowed_nodes()
-        .is_some_and(|allowed| allowed.is_disjoint(&tree.cpu_nodes()) || allowed.len() == 1)
+        .is_some_and(|nodes| nodes.len() < cpu_nodes)
         || !tree.policy_nodes().is_empty();
     let fix = "`sysctl kernel.numa_balancing=0`, or `numa_balancing=disable` on the kernel's \
                command line";
