@@ -193,7 +193,7 @@ fn provenance(record: &Record) -> String {
             ),
         ),
     ];
-    let mut text = String::from("| | |\n|---|---|\n");
+    let mut text = String::from("| Where and when | |\n|---|---|\n");
     for (what, value) in rows {
         let _ = writeln!(text, "| {what} | {value} |");
     }

@@ -13,8 +13,8 @@ use crate::record::{Phase, Record, Testcase};
 use crate::table::{self, SIMULATED};
 
 const WIDTH: u32 = 960;
-/// How much longer than the longest bar the axis is, so that the legend covers none.
-const LEGEND_ROOM: f64 = 1.2;
+/// How much longer than the longest bar, or the highest point, an axis is, so that the legend covers none.
+const LEGEND_ROOM: f64 = 1.35;
 /// The series of a bandwidth plot, at most as many as there are colours.
 const SERIES: [&str; 8] = [
     "fresh pageable",
@@ -106,7 +106,7 @@ fn bandwidth(record: &Record, direction: Direction, cases: &[&Testcase]) -> Resu
         .filter(|(_, points)| !points.is_empty())
         .collect();
     let all = || series.iter().flat_map(|(_, points)| points);
-    let most = all().map(|point| point.1).fold(0.0, f64::max) * 1.05;
+    let most = all().map(|point| point.1).fold(0.0, f64::max) * LEGEND_ROOM;
     let exponents = span(all().map(|point| point.0));
     let ends = series.iter().filter_map(|(name, points)| {
         let (exponent, value) = points.last()?;
