@@ -132,8 +132,7 @@ fn each_captured_machine_gives_its_findings_and_no_other() {
 
 #[test]
 fn each_check_finds_its_planted_fault() {
-    const MADE_ON_A_GRACE: &str = "gh200-64k";
-    let good = || fixture(MADE_ON_A_GRACE);
+    let good = || fixture("gh200-64k");
     let none = |it: Fixture, file: &str| {
         it.with(|it| {
             it.files.remove(file);
