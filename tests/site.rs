@@ -2,6 +2,7 @@
 //! sources, and a browser finds nothing to complain about.
 
 mod browser;
+mod plots;
 mod search;
 
 use browser::{waive_without_chromium, Browser, Look};

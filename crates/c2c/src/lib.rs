@@ -8,12 +8,20 @@
 //! * [`build::build`] writes the site, and only if there is no problem;
 //! * [`serve::Server`] keeps the last good site in the browser while its sources change.
 
+#[cfg(feature = "book")]
 pub mod book;
+#[cfg(feature = "book")]
 pub mod build;
+#[cfg(feature = "book")]
 pub mod check;
+#[cfg(feature = "book")]
 mod html;
+#[cfg(feature = "book")]
 mod render;
+#[cfg(feature = "book")]
 pub mod serve;
 
+#[cfg(feature = "book")]
 pub use book::Book;
+#[cfg(feature = "book")]
 pub use check::Problem;

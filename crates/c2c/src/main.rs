@@ -1,115 +1,65 @@
-//! The `c2c` command: builds the book, or serves it while it is being written.
+//! The `c2c` command: builds the book, serves it while it is being written, and measures the machine.
+//!
+//! Without the feature `book` it has only the commands for the machine, and needs no mdBook.
 
-use anyhow::{Context, Result};
-use c2c::serve::{self, DEFAULT_PORT};
-use c2c::{build, Book, Problem};
-use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
-/// Exit code when the sources of the book have problems.
-const PROBLEMS: u8 = 1;
+use clap::{Parser, Subcommand};
+
+#[cfg(feature = "book")]
+mod book_commands;
+
 /// Exit code when the command could not do its work at all.
 const FAILED: u8 = 2;
 
-/// Builds and serves the book. Without a command: serve.
+#[cfg(feature = "book")]
+/// Builds and serves the book, and measures what a copy costs. Without a command: serve.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    serve: ServeArgs,
+    serve: book_commands::ServeArgs,
+}
+
+#[cfg(not(feature = "book"))]
+/// Measures what a copy costs. This c2c was built without the commands of the book.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
     /// Check the book and write the site; exits with 1 and names file and line if it has problems
-    Build(BuildArgs),
+    #[cfg(feature = "book")]
+    Build(book_commands::BuildArgs),
     /// Show the book in the browser and reload the page whenever a source changes
-    Serve(ServeArgs),
-}
-
-#[derive(Args)]
-struct BookArgs {
-    /// The folder that holds book.toml [default: here, or the nearest folder above]
-    #[arg(long, value_name = "DIR")]
-    book: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct BuildArgs {
-    #[command(flatten)]
-    book: BookArgs,
-    /// Where to write the site [default: build-dir of book.toml]
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-}
-
-#[derive(Args)]
-struct ServeArgs {
-    #[command(flatten)]
-    book: BookArgs,
-    /// The port on 127.0.0.1; if it is taken, the next free one
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_PORT)]
-    port: u16,
-    /// Open the book in the browser
-    #[arg(long)]
-    open: bool,
+    #[cfg(feature = "book")]
+    Serve(book_commands::ServeArgs),
+    Measure(measure::MeasureArgs),
+    Doctor(doctor::DoctorArgs),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = match cli.command {
-        Some(Command::Build(args)) => run_build(&args),
-        Some(Command::Serve(args)) => run_serve(&args),
-        None => run_serve(&cli.serve),
+    #[cfg(feature = "book")]
+    let command = cli.command.unwrap_or(Command::Serve(cli.serve));
+    #[cfg(not(feature = "book"))]
+    let command = cli.command;
+    let result = match command {
+        #[cfg(feature = "book")]
+        Command::Build(args) => book_commands::build(&args),
+        #[cfg(feature = "book")]
+        Command::Serve(args) => book_commands::serve(&args),
+        Command::Measure(args) => measure::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("c2c: {error:#}");
         ExitCode::from(FAILED)
     })
-}
-
-fn run_build(args: &BuildArgs) -> Result<ExitCode> {
-    let book = open_book(&args.book)?;
-    let out = args.out.clone().unwrap_or_else(|| book.default_out());
-    eprintln!("building the book ...");
-    let start = Instant::now();
-    let problems = build::build(&book, &out)?;
-    if problems.is_empty() {
-        let seconds = start.elapsed().as_secs_f32();
-        eprintln!("built {} in {seconds:.1} s", out.display());
-        return Ok(ExitCode::SUCCESS);
-    }
-    report(&problems);
-    Ok(ExitCode::from(PROBLEMS))
-}
-
-fn run_serve(args: &ServeArgs) -> Result<ExitCode> {
-    let book = open_book(&args.book)?;
-    serve::run(&book, args.port, args.open)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn open_book(args: &BookArgs) -> Result<Book> {
-    match &args.book {
-        Some(root) => Book::open(root),
-        None => {
-            let here = std::env::current_dir().context("could not tell the current folder")?;
-            Book::find(&here)
-        }
-    }
-}
-
-fn report(problems: &[Problem]) {
-    for problem in problems {
-        eprintln!("{problem}");
-    }
-    let count = match problems.len() {
-        1 => "1 problem".to_string(),
-        count => format!("{count} problems"),
-    };
-    eprintln!("c2c: {count}; the site was not changed");
 }

@@ -47,7 +47,7 @@ enum Kind {
 fn kind(path: &str, facts: &[&str]) -> Kind {
     match path.split_once('/') {
         Some(("note", _)) => Kind::Note,
-        None | Some(("reference" | "clinic", _)) => Kind::Reference,
+        None | Some(("reference" | "clinic" | "measure", _)) => Kind::Reference,
         Some(_) if facts.contains(&path) => Kind::Facts,
         Some(_) => Kind::Claim,
     }
