@@ -202,7 +202,7 @@ fn python_agrees(json: &Path) {
         .output();
     if !has.is_ok_and(|output| output.status.success()) {
         return waive(
-            "validation by Python: no python3 with jsonschema (apt-get install python3-jsonschema)",
+            "validation by Python: no python3 with jsonschema (python3 -m pip install jsonschema)",
         );
     }
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/measure.schema.json");
