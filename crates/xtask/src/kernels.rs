@@ -24,12 +24,8 @@ pub enum Compiled {
 /// # Errors
 /// When a kernel cannot be read or compiled.
 pub fn compile(root: &Path) -> Result<Compiled> {
-    let Some(folder) = nvrtc::find(root)? else {
-        let why = "nvrtc was not found; `pip install --target target/nvrtc nvidia-cuda-nvrtc-cu12==12.8.93` installs it";
-        return Ok(Compiled::Waived(why.to_owned()));
-    };
-    if let Err(error) = nvrtc::open(&folder) {
-        return Ok(Compiled::Waived(format!("{error:#}")));
+    if let Some(why) = nvrtc::load(root)? {
+        return Ok(Compiled::Waived(why));
     }
     let mut files = Vec::new();
     let entries = fs::read_dir(root.join(FOLDER)).with_context(|| format!("reading {FOLDER}"))?;
@@ -41,8 +37,8 @@ pub fn compile(root: &Path) -> Result<Compiled> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let source =
             fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let ptx =
-            nvrtc::compile(&source).with_context(|| format!("compiling {}", path.display()))?;
+        let ptx = nvrtc::compile(&source, &[])
+            .with_context(|| format!("compiling {}", path.display()))?;
         files.push(File {
             path: format!("{FOLDER}/{name}.ptx"),
             content: Some(ptx),

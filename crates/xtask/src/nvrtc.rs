@@ -58,7 +58,7 @@ pub fn find(root: &Path) -> Result<Option<PathBuf>> {
 ///
 /// # Errors
 /// When it cannot be opened, or is of another version than [`VERSION`].
-pub fn open(folder: &Path) -> Result<()> {
+fn open(folder: &Path) -> Result<()> {
     let path = folder.join(LIBRARY);
     let name = CString::new(path.as_os_str().as_bytes()).context("the path holds a NUL")?;
     // SAFETY: loading nvrtc runs its initializers, which touch nothing of ours; it stays loaded.
@@ -79,13 +79,26 @@ pub fn open(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The PTX of CUDA C for compute_80; [`open`] comes first.
+/// Finds nvrtc and opens it; otherwise the reason why what needs it is waived.
+///
+/// # Errors
+/// When `C2C_NVRTC` names a folder without it.
+pub fn load(root: &Path) -> Result<Option<String>> {
+    let Some(folder) = find(root)? else {
+        let why = "nvrtc was not found; `pip install --target target/nvrtc nvidia-cuda-nvrtc-cu12==12.8.93` installs it";
+        return Ok(Some(why.to_owned()));
+    };
+    Ok(open(&folder).err().map(|error| format!("{error:#}")))
+}
+
+/// The PTX of CUDA C for compute_80, with further options of nvrtc; [`load`] comes first.
 ///
 /// # Errors
 /// When nvrtc refuses the source.
-pub fn compile(source: &str) -> Result<String> {
+pub fn compile(source: &str, options: &[&str]) -> Result<String> {
     let options = CompileOptions {
         arch: Some("compute_80"),
+        options: options.iter().map(|&option| option.to_owned()).collect(),
         ..Default::default()
     };
     let ptx = nvrtc::compile_ptx_with_opts(source, options)?.to_src();
