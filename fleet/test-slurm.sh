@@ -19,7 +19,7 @@ waive() {
 c2c=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
 [ "$(id -u)" -eq 0 ] || waive "not root"
-for program in slurmctld slurmd sbatch srun munged mungekey flock taskset; do
+for program in slurmctld slurmd sbatch srun munged mungekey flock taskset setsid python3; do
     command -v "$program" >/dev/null || waive "$program is not installed"
 done
 mapfile -t cpus < <(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0)), sep="\n")')
@@ -86,8 +86,10 @@ for node in 0 1 2 3; do
     taskset -c "$cpu" slurmd -D -N "node$node" >"$work/slurmd-node$node.out" 2>&1 &
     pids+=($!)
 done
+# Each spins in a session of its own: where Linux shares a processor among sessions, six in one
+# session would take only as much of it as the node does.
 for _ in 1 2 3 4 5 6; do
-    taskset -c "$slow" sh -c 'while :; do :; done' &
+    taskset -c "$slow" setsid sh -c 'while :; do :; done' &
     pids+=($!)
 done
 
@@ -113,12 +115,17 @@ sinfo -N
 
 code=0
 cd "$work"
-C2C=$work/c2c RESULTS=$work/results sbatch --wait --nodes=4 --time=10 "$here/measure.sbatch" \
-    --max-size 64MiB || code=$?
-grep -v '^$' c2c-measure-*.out | tail -n 60
+# What else runs on this machine disturbs the nodes that share it; the planted limit is beyond that.
+C2C=$work/c2c RESULTS=$work/results TOLERANCE=100 sbatch --wait --nodes=4 --time=10 "$here/measure.sbatch" \
+    --max-size 16MiB || code=$?
+cat c2c-measure-*.out
 
 verdict=$(grep -E 'nodes (is an outlier|are outliers)' c2c-measure-*.out || true)
 [ "$code" -eq 1 ] || { echo "FAILED: exit code $code, not 1" >&2; exit 1; }
+for node in 0 1 2 3; do
+    [ -s "results/node$node.json" ] || { echo "FAILED: no record of node$node" >&2; exit 1; }
+done
+[ -s results/fleet.svg ] || { echo "FAILED: no plot" >&2; exit 1; }
 case $verdict in
 "1 of 4 nodes is an outlier: node2 "*) echo "passed: node2 is named, and no other; exit code 1" ;;
 *) echo "FAILED: $verdict" >&2; exit 1 ;;

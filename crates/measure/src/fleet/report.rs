@@ -175,7 +175,9 @@ fn nodes(fleet: &Fleet, figures: &[Figure]) -> Vec<Node> {
 }
 
 fn verdict(nodes: &[Node], figures: &[Figure], tolerance: f64) -> String {
-    let named: Vec<&Node> = nodes.iter().filter(|node| node.is_named()).collect();
+    let mut named: Vec<&Node> = nodes.iter().filter(|node| node.is_named()).collect();
+    // The first one is the one to look at first.
+    named.sort_by_key(|node| std::cmp::Reverse(node.outliers));
     let compared = match figures.len() {
         1 => "1 figure".to_owned(),
         count => format!("{count} figures"),
