@@ -106,9 +106,9 @@ fn the_slow_node_is_named_in_every_format() {
         serde_json::from_str(&fs::read_to_string(fleet.path("out")).unwrap()).unwrap();
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/compare.schema.json");
     let schema = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
-    assert!(jsonschema::validator_for(&schema)
-        .unwrap()
-        .is_valid(&result));
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    assert!(validator.is_valid(&result));
+    assert!(!validator.is_valid(&json!({"format": "c2c compare"})));
     let outliers = result["nodes"].as_array().unwrap().iter();
     let outliers: Vec<_> = outliers
         .map(|node| node["outliers"].as_u64().unwrap())
@@ -223,6 +223,10 @@ fn what_cannot_be_compared_is_refused() {
         simulated.add(node, record.to_string());
     }
     refused(&simulated, &outputs, "not simulated");
+
+    for times in [[1e3, 1e3, 1e300], [1e-320, 1e-320, 1e3]] {
+        refused(&Fleet::new(&times), &outputs, "node2 takes ");
+    }
 
     let fleet = Fleet::new(&steady);
     for tolerance in ["-1", "NaN", "inf", "much"] {

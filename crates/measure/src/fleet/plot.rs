@@ -43,7 +43,7 @@ pub fn draw(report: &Report) -> Result<String> {
             .bold_line_style(GRID)
             .disable_y_mesh()
             .y_labels(rows.len() + 1)
-            .x_desc("times the median of the nodes; of each case the size that differs most")
+            .x_desc("times the median of the nodes; of each case the size with the slowest node")
             .y_label_formatter(&|row| match row {
                 SegmentValue::CenterOf(row) => labels.get(*row).cloned().unwrap_or_default(),
                 _ => String::new(),
@@ -53,12 +53,9 @@ pub fn draw(report: &Report) -> Result<String> {
             for (node, &times) in &figure.nodes {
                 let at = (times, SegmentValue::CenterOf(row));
                 if figure.outliers.iter().any(|it| it.node == *node) {
-                    chart.draw_series([Circle::new(at.clone(), 5, outlier.filled())])?;
-                    chart.draw_series([Text::new(
-                        format!("  {node}"),
-                        at,
-                        ("sans-serif", 13).into_font(),
-                    )])?;
+                    chart.draw_series([EmptyElement::at(at)
+                        + Circle::new((0, 0), 5, outlier.filled())
+                        + Text::new(node.clone(), (9, -7), ("sans-serif", 13))])?;
                 } else {
                     chart.draw_series([Circle::new(at, 4, ordinary.filled())])?;
                 }
@@ -76,14 +73,16 @@ pub fn draw(report: &Report) -> Result<String> {
     Ok(svg::finished(title, &description, &svg))
 }
 
-/// For each name the figure that differs most; the first is drawn at the bottom.
+/// For each name one figure: one with an outlier before one without, then the one whose slowest node
+/// is farthest out. The first is drawn at the bottom.
 fn rows(figures: &[Figure]) -> Vec<&Figure> {
     let mut rows: BTreeMap<_, &Figure> = BTreeMap::new();
+    let rank = |figure: &Figure| (!figure.outliers.is_empty(), farthest(figure));
     for figure in figures {
         let row = rows
             .entry((&figure.key.name, figure.key.threads))
             .or_insert(figure);
-        if farthest(figure) > farthest(row) {
+        if rank(figure) > rank(row) {
             *row = figure;
         }
     }
@@ -93,4 +92,42 @@ fn rows(figures: &[Figure]) -> Vec<&Figure> {
 /// The multiple of the slowest node.
 fn farthest(figure: &Figure) -> f64 {
     figure.nodes.values().copied().fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::rule::{Key, Outlier};
+
+    fn figure(buffer_bytes: u64, times: f64, outlier: bool) -> Figure {
+        let node = "node0".to_owned();
+        let outliers = outlier.then(|| Outlier {
+            node: node.clone(),
+            times_median: times,
+        });
+        Figure {
+            key: Key {
+                name: "host_to_host/reused_pageable".to_owned(),
+                buffer_bytes,
+                threads: None,
+            },
+            median_ns: 1.0,
+            deviation_ns: 0.0,
+            nodes: BTreeMap::from([(node, times)]),
+            outliers: outliers.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn an_outlier_is_not_hidden_by_a_node_that_was_disturbed() {
+        let figures = [
+            figure(1, 2.0, true),
+            figure(2, 9.0, false),
+            figure(3, 3.0, true),
+            figure(4, 2.5, true),
+        ];
+        let rows = rows(&figures);
+        let sizes: Vec<u64> = rows.iter().map(|row| row.key.buffer_bytes).collect();
+        assert_eq!(sizes, [3]);
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use anyhow::{ensure, Result};
+use anyhow::{bail, ensure, Result};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,6 +17,9 @@ use crate::table;
 const FORMAT: &str = "c2c compare";
 /// The version of the format; it changes when a key changes its meaning or goes away.
 const VERSION: u32 = 1;
+
+/// A node that takes this many times the median was not measured: a record is damaged.
+const MOST_TIMES: f64 = 1e9;
 
 /// A comparison of the nodes of a fleet.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -64,7 +67,8 @@ impl Report {
     /// Judges the fleet; `tolerance` is a share.
     ///
     /// # Errors
-    /// When there are fewer than three nodes, or no figure that three of them have.
+    /// When there are fewer than three nodes, or no figure that three of them have, or
+    /// one that is no duration.
     pub fn of(fleet: &Fleet, tolerance: f64) -> Result<Self> {
         ensure!(
             fleet.len() >= LEAST_NODES,
@@ -76,7 +80,16 @@ impl Report {
             !figures.is_empty(),
             "no {LEAST_NODES} of the records have a figure in common that is not simulated"
         );
-        let nodes: Vec<Node> = nodes(fleet, &figures);
+        for figure in &figures {
+            let absurd = figure.nodes.iter().find(|(_, times)| **times > MOST_TIMES);
+            if let Some((node, times)) = absurd {
+                bail!(
+                    "{node} takes {times:e} times the median in {}; that is no duration, so measure it again",
+                    label(&figure.key)
+                );
+            }
+        }
+        let nodes = nodes(fleet, &figures);
         Ok(Self {
             format: FORMAT.to_owned(),
             format_version: VERSION,
