@@ -41,6 +41,7 @@ enum Command {
     #[cfg(feature = "book")]
     Serve(book_commands::ServeArgs),
     Measure(measure::MeasureArgs),
+    Compare(measure::fleet::CompareArgs),
     Doctor(doctor::DoctorArgs),
 }
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "book")]
         Command::Serve(args) => book_commands::serve(&args),
         Command::Measure(args) => measure::run(&args),
+        Command::Compare(args) => measure::fleet::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     };
     result.unwrap_or_else(|error| {

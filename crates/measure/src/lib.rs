@@ -9,6 +9,7 @@
 //! | [`machine`], `nvml` | where a figure was measured |
 //! | [`record`], `save` | the JSON format, files that are written whole |
 //! | `verdict`, [`table`], [`svg`], `prom`, [`compare`], [`gallery`] | what is made of a record |
+//! | [`fleet`] | the records of many nodes beside each other |
 //! | `run`, `interrupt` | a whole run, and its early end |
 //!
 //! Durations are nanoseconds, sizes bytes, GB/s are 10^9 bytes a second.
@@ -17,6 +18,7 @@ mod ceiling;
 pub mod compare;
 mod counters;
 pub mod device;
+pub mod fleet;
 mod format;
 pub mod gallery;
 mod interrupt;

@@ -392,6 +392,24 @@ pub(crate) mod fixture {
         }
     }
 
+    /// A ceiling of 256 MiB and one thread whose passes all reached `gb_per_s`.
+    pub fn ceiling(name: &str, gb_per_s: f64) -> Ceiling {
+        Ceiling {
+            name: name.to_owned(),
+            status: Status::Passed,
+            reason: None,
+            bandwidth_description: String::new(),
+            simulated: false,
+            threads: 1,
+            buffer_bytes: 256 << 20,
+            test_samples: 3,
+            use_mean: false,
+            bandwidth_matrix: None,
+            sum: Some(gb_per_s),
+            gb_per_s: Some(always(gb_per_s)),
+        }
+    }
+
     /// A record of these cases.
     pub fn record(testcases: Vec<Testcase>) -> Record {
         Record {

@@ -28,7 +28,7 @@ const SERIES: [&str; 8] = [
 ];
 /// After Okabe and Ito, so that colour-blind readers can tell them apart; each is visible on white and on
 /// black.
-const COLOURS: [RGBColor; 8] = [
+pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(0xD5, 0x5E, 0x00),
     RGBColor(0xE6, 0x9F, 0x00),
     RGBColor(0x00, 0x9E, 0x73),
@@ -39,7 +39,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x9A, 0x8B, 0x1F),
 ];
 /// What is drawn in black, white or the colour of the grid follows the reader's scheme.
-const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
+pub(crate) const GRID: RGBColor = RGBColor(0xDD, 0xDD, 0xDD);
 const STYLE: &str = "<style>
 text { font-family: system-ui, sans-serif; }
 @media (prefers-color-scheme: dark) {
@@ -282,9 +282,10 @@ fn phases(record: &Record, direction: Direction, cases: &[&Testcase], size: u64)
     ))
 }
 
-type Canvas<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+pub(crate) type Canvas<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn draw(
+/// Draws on an empty white canvas of this height in pixels.
+pub(crate) fn draw(
     height: u32,
     content: impl FnOnce(&Canvas) -> Result<(), Box<dyn std::error::Error>>,
 ) -> Result<String> {
@@ -300,7 +301,6 @@ fn draw(
     Ok(svg)
 }
 
-/// Adds what plotters does not write: a title, a description and the colours of a dark page.
 fn finish(
     record: &Record,
     direction: Direction,
@@ -310,19 +310,27 @@ fn finish(
     svg: &str,
 ) -> Plot {
     let machine = table::machine(record);
+    Plot {
+        file: format!("{}-{what}.svg", direction.word().replace('_', "-")),
+        svg: finished(
+            &title,
+            &format!("{description} Measured on {machine}."),
+            svg,
+        ),
+        description: format!("{title}. {description}"),
+    }
+}
+
+/// Adds what plotters does not write: a title, a description and the colours of a dark page.
+pub(crate) fn finished(title: &str, description: &str, svg: &str) -> String {
     let head = format!(
         "\n<title>{}</title>\n<desc>{}</desc>\n{STYLE}\n",
-        escaped(&title),
-        escaped(&format!("{description} Measured on {machine}."))
+        escaped(title),
+        escaped(description)
     );
     let start = svg.find("<svg ").unwrap_or(0);
     let end = svg[start..].find('>').map_or(svg.len(), |end| start + end);
-    let svg = format!("{} role=\"img\">{head}{}", &svg[..end], &svg[end + 1..]);
-    Plot {
-        file: format!("{}-{what}.svg", direction.word().replace('_', "-")),
-        description: format!("{title}. {description}"),
-        svg,
-    }
+    format!("{} role=\"img\">{head}{}", &svg[..end], &svg[end + 1..])
 }
 
 fn escaped(text: &str) -> String {
