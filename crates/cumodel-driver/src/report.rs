@@ -52,10 +52,10 @@ impl Reports {
         }
     }
 
-    /// Prints, writes and keeps a report; `settings` repeat the run.
+    /// Prints, writes and keeps a report; what `settings` gives repeats the run.
     ///
     /// A hazard in a loop is told in full once and then in one line; a note is printed in one line, once.
-    pub fn add(&mut self, hazard: &Hazard, settings: &str) {
+    pub fn add(&mut self, hazard: &Hazard, settings: impl FnOnce() -> String) {
         let severity = hazard.kind.severity();
         let parties = [&hazard.a, &hazard.b];
         let places: Vec<String> = parties
@@ -67,8 +67,9 @@ impl Reports {
         if !new && severity != Severity::Hazard {
             return;
         }
+        let settings = settings();
         let text = if new {
-            hazard.text(settings, &locate)
+            hazard.text(&settings, &locate)
         } else {
             let operation = hazard
                 .operation()
@@ -91,7 +92,7 @@ impl Reports {
             )),
             Severity::SpeedNote | Severity::Cause => (),
         }
-        let line = format!("{}\n", as_json(hazard, &text, settings));
+        let line = format!("{}\n", as_json(hazard, &text, &settings));
         if let Some(file) = &mut self.file {
             if let Err(error) = file.write_all(line.as_bytes()) {
                 eprintln!("model: the report file ends here: {error}");

@@ -728,8 +728,8 @@ impl State {
     /// Reports something.
     pub fn report(&mut self, hazard: Hazard) {
         self.trace.hazard(&hazard);
-        let replay = self.config.replay(self.engine.schedule());
-        self.reports.add(&hazard, &replay);
+        self.reports
+            .add(&hazard, || self.config.replay(self.engine.schedule()));
         if hazard.kind.severity() == Severity::Hazard {
             match self.config.on_hazard {
                 OnHazard::Report | OnHazard::Collect => (),

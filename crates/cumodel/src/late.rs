@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::clock::{Clock, Point, Stamp, StreamId};
+use crate::ledger::Entry;
 use crate::op::{Access, OpId, OpInfo, Site};
 use crate::region::Region;
 
@@ -32,6 +33,16 @@ impl Unknown {
     /// Is the operation at `point` ordered before this one?
     pub fn is_after(&self, point: Point) -> bool {
         self.stamp.covers(point) || self.host.covers(point)
+    }
+
+    /// What the ledger would hold of one of its accesses, now that it is known.
+    pub fn entry(&self, access: Access, info: &Arc<OpInfo>) -> Entry {
+        Entry {
+            stamp: self.stamp.clone(),
+            kind: access.kind,
+            range: access.range,
+            info: info.clone(),
+        }
     }
 }
 

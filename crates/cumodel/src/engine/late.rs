@@ -257,12 +257,7 @@ impl<E: Clone> Engine<E> {
             self.found(info.op);
             self.found(other.info.op);
             self.found_past(unknown, &access.range);
-            let own = Entry {
-                stamp: unknown.stamp.clone(),
-                kind: access.kind,
-                range: access.range,
-                info: info.clone(),
-            };
+            let own = unknown.entry(access, info);
             let (a, b) = if other.info.op < unknown.op {
                 (other, own)
             } else {
@@ -324,12 +319,7 @@ impl<E: Clone> Engine<E> {
         if !self.reported.insert(info.op) {
             return;
         }
-        let a = Entry {
-            stamp: unknown.stamp.clone(),
-            kind: access.kind,
-            range: access.range,
-            info: info.clone(),
-        };
+        let a = unknown.entry(access, info);
         let b = Party::Touch {
             address: touch.address,
             write: touch.write,
@@ -358,12 +348,7 @@ impl<E: Clone> Engine<E> {
         let Some(access) = touched.accesses().next() else {
             return;
         };
-        let a = Entry {
-            stamp: unknown.stamp.clone(),
-            kind: access.kind,
-            range: access.range,
-            info: info.clone(),
-        };
+        let a = unknown.entry(access, info);
         let kind = HazardKind::of_free(touched.region.space);
         let b = end_of(&touched.region, call, ended.site.clone());
         let region = Some(touched.region.clone());
